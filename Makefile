@@ -1,0 +1,32 @@
+# The commands of this project; `make help` lists them.
+PYTHON ?= python3
+BIN := .venv/bin
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup rehearse test lint requirements clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install everything into .venv and the cache (7 minutes on a fresh machine, then a second); TORCH=cpu for the small torch
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; this is `$(PYTHON) --version`. Try: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -m localcloud.toolchain.setup
+
+rehearse: setup ## deploy into the local cloud, run, preempt, kill, resume, prove, destroy (about a minute)
+	@$(BIN)/gpujob rehearse
+
+test: setup lint ## every tier of tests
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+lint: setup ## style and types
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/basedpyright --level error
+
+requirements: ## pin requirements/*.in again, with hashes
+	@$(PYTHON) -m localcloud.toolchain.setup --compile
+
+clean: ## remove what was built in this tree (the cache in ~/.cache/gpujob stays)
+	@rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis
