@@ -15,7 +15,7 @@ VERSION = "3.274.1"
 MINIMUM = (3, 272, 0)
 _MODULES = Path(__file__).parent / "pulumi"
 _LDFLAGS = f"-s -w -X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=v{VERSION}"
-_PACKAGES_COMPILED = 1560
+_PACKAGES_COMPILED = 1700
 
 
 def cached_pulumi() -> Path:

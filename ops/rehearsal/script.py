@@ -1,0 +1,83 @@
+"""The rehearsal, from top to bottom: deploy, run, preempt, kill, resume, prove, destroy.
+
+Everything is real but the cloud: the Pulumi engine deploys this project's own program into the local cloud, the
+job's task is a process that trains on text, its interruptions are signals. Nothing outside `build/` is written.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import time
+from pathlib import Path
+
+from localcloud.toolchain.environment import local_environment
+from ops.rehearsal.cloud import RehearsalCloud
+from ops.rehearsal.reference import UninterruptedRun
+from ops.rehearsal.report import Rehearsal, show, write
+from ops.rehearsal.stack import RehearsalStack
+
+STEPS = 80
+SAVE_EVERY = 10
+# Between two saves, so that a lost step would be seen: the stop saves at once, the kill cannot.
+PREEMPT_AT_STEP = 24
+KILL_AT_STEP = 57
+WORKLOAD = ["language_model", "--size", "tiny", "--steps", str(STEPS), "--save-every", str(SAVE_EVERY),
+            "--log-every", "1", "--step-delay", "0.05"]  # fmt: skip
+
+
+def rehearse(tree: Path) -> int:
+    """Run the rehearsal in `tree`; print and write its report; return 0 if every promise held, else 1.
+
+    Raises:
+        RehearsalError: a command failed; says which, with the end of its output. The local cloud is stopped.
+    """
+    started = time.monotonic()
+    work = tree / "build" / "rehearsal"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    port = _free_port()
+    environment = local_environment(tree, port, home=work)
+    reference = UninterruptedRun(WORKLOAD, work / "uninterrupted")
+    cloud = RehearsalCloud(tree, port, work / "cloud", environment)
+    stack = RehearsalStack(tree, port, work, environment, WORKLOAD)
+
+    with cloud.running():
+        created = stack.up()
+        second_up_changes = stack.up_refreshed()
+        outputs = stack.outputs()
+
+        # An uninterrupted run of the same workload, for comparison, while the job runs and is interrupted.
+        with reference.in_background():
+            execution = cloud.run(outputs)
+            cloud.wait_for_step(execution, PREEMPT_AT_STEP)
+            cloud.preempt(execution)
+            cloud.wait_for_step(execution, KILL_AT_STEP)
+            cloud.kill(execution)
+            cloud.wait_until_done(execution)
+
+        attempts = cloud.attempts(execution)
+        final_weights = cloud.final_weights()
+        stack.destroy()
+        left_over = cloud.inventory()
+
+    result = Rehearsal(
+        provider=stack.provider,
+        resources_created=created,
+        second_up_changes=second_up_changes,
+        attempts=attempts,
+        save_every=SAVE_EVERY,
+        steps=STEPS,
+        final_weights=final_weights,
+        uninterrupted_weights=reference.weights(),
+        left_over=left_over,
+        wall_s=time.monotonic() - started,
+    )
+    write(result, tree / "build" / "rehearsal.json")
+    return show(result)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
