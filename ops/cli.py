@@ -1,0 +1,148 @@
+"""The `gpujob` command line: what can be typed, and nothing else.
+
+Exit codes: 0 done; 1 the execution failed or was cancelled (`run --wait`); 2 wrong use or no stack; 3 refused, or no
+such object; 4 no answer, try again; 130 Ctrl-C.
+"""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ops import local
+from ops.reporting import reported, say
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ops.cloud import Cloud
+
+EPILOG = (
+    "Exit codes: 0 done; 1 the execution failed or was cancelled (run --wait); 2 wrong use or no stack; "
+    "3 refused, or no such object; 4 no answer, try again; 130 Ctrl-C."
+)
+
+app = typer.Typer(
+    name="gpujob",
+    help="Start, watch, read and cancel executions of the GPU job that a Pulumi stack declares.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+    add_completion=False,
+)
+app.add_typer(local.app, name="local")
+
+Stack = Annotated[
+    str | None,
+    typer.Option(
+        "--stack", "-s", metavar="NAME", help="Pulumi stack. Default: $GPUJOB_STACK, else the selected stack."
+    ),
+]
+ExecutionName = Annotated[str | None, typer.Argument(metavar="[EXECUTION]", help="Short name of an execution.")]
+
+
+@app.command()
+def run(
+    wait: Annotated[bool, typer.Option("--wait", help="Stay until it ends; exit 0 only if it succeeded.")] = False,
+    arg: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--arg", metavar="ARG", help="Argument for the worker, in order; all together replace the job's own."
+        ),
+    ] = None,
+    alongside: Annotated[bool, typer.Option("--alongside", help="Start even while another execution runs.")] = False,
+    stack: Stack = None,
+) -> None:
+    """Start an execution."""
+    with reported():
+        from ops.start import start
+
+        cloud = _connect(stack)
+        name = start(cloud, arg or [], say, alongside=alongside)
+        say(f"Started execution {name} of job {cloud.outputs.job_name}.{_exposure(cloud)}")
+        if wait:
+            _wait(cloud, name)
+        else:
+            say(f"Watch it: gpujob status {name}, gpujob logs --follow {name}. End it: gpujob cancel {name}.")
+        typer.echo(name)
+
+
+@app.command()
+def status(execution: ExecutionName = None, stack: Stack = None) -> None:
+    """Show an execution's tasks: attempt, retries left, exit code, last durable step.
+
+    Without EXECUTION: all that run, else the newest.
+    """
+    with reported():
+        from ops.status import show_status
+
+        show_status(_connect(stack), execution, _console())
+
+
+@app.command()
+def logs(
+    execution: ExecutionName = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the execution ends.")] = False,
+    stack: Stack = None,
+) -> None:
+    """Print an execution's log (default: the newest one's): severity, time, task/attempt, message."""
+    with reported():
+        from ops import logs as log
+        from ops.choose import newest, short_name
+        from ops.text import line_text
+
+        cloud = _connect(stack)
+        chosen = cloud.runs.execution(short_name(cloud, execution)) if execution else newest(cloud)
+        for line in log.follow(cloud, chosen, say) if follow else log.read(cloud, chosen):
+            typer.echo(line_text(line))
+
+
+@app.command()
+def cancel(execution: ExecutionName = None, stack: Stack = None) -> None:
+    """End a running execution, wait until it has ended, and say which checkpoint remains."""
+    with reported():
+        from ops.cancel import cancel as cancel_execution
+
+        cancel_execution(_connect(stack), execution, typer.echo)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()
+
+
+def _connect(stack: str | None) -> "Cloud":
+    # Google's clients take a second to import: only commands that use them pay for it.
+    from ops.cloud import connect
+
+    return connect(stack)
+
+
+def _wait(cloud: "Cloud", name: str) -> None:
+    from ops.status import show_execution
+    from ops.watch import require_success, watch
+
+    try:
+        ended = watch(cloud, name, say)
+    except KeyboardInterrupt:
+        say(
+            f"\nNo longer watching. Execution {name} goes on, and is billed, without this command. "
+            f"End it: gpujob cancel {name}."
+        )
+        raise typer.Exit(130) from None
+    show_execution(cloud, ended, _console())
+    require_success(ended)
+
+
+def _exposure(cloud: "Cloud") -> str:
+    outputs = cloud.outputs
+    if outputs.exposure_gpu_hours is None or outputs.exposure_usd is None:
+        return ""
+    return f" Worst case: {outputs.exposure_gpu_hours:g} GPU hours, {outputs.exposure_usd:.2f} USD."
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    console = Console()
+    # Piped output is for grep: rows must not be folded at 80 columns.
+    return console if console.is_terminal else Console(width=200)
