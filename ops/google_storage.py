@@ -15,6 +15,9 @@ from ops.stack import StackOutputs
 if TYPE_CHECKING:
     from google.cloud.storage import Client
 
+GOOGLE = "https://storage.googleapis.com"
+READ_ONLY = "https://www.googleapis.com/auth/devstorage.read_only"
+
 
 class BucketLines:
     """The `Lines` of a deployed job."""
@@ -52,12 +55,17 @@ class BucketLines:
 
     @cached_property
     def _client(self) -> "Client":
+        import google.auth
         from google.auth.credentials import AnonymousCredentials
         from google.cloud.storage import Client
 
         url = self._outputs.endpoints.get("storage")
         if url is None:
-            return Client(project=self._outputs.project)
+            # Said outright, or a STORAGE_EMULATOR_HOST left over from the local cloud would answer for a real bucket.
+            credentials, _ = google.auth.default(scopes=[READ_ONLY])
+            return Client(
+                project=self._outputs.project, credentials=credentials, client_options={"api_endpoint": GOOGLE}
+            )
         # The client adds /storage/v1 itself.
         options = {"api_endpoint": url.rstrip("/").removesuffix("/storage/v1")}
         credentials = AnonymousCredentials() if urlsplit(url).scheme == "http" else None

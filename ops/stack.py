@@ -69,6 +69,13 @@ def parse_outputs(outputs: Mapping[str, Any], stack: str) -> StackOutputs:
             "Nothing was changed. Run `pulumi up` on it and try again."
         )
     endpoints = cast("Mapping[str, str]", outputs.get("endpoints") or {})
+    # With only some of them the others would go to Google: half a command in each cloud.
+    absent = [name for name in ("run", "logging", "storage") if name not in endpoints]
+    if endpoints and absent:
+        raise MisconfiguredError(
+            f"Stack {stack} has custom endpoints, but none for {', '.join(absent)}. Nothing was sent anywhere. "
+            "Set all of them in the stack's file, or none, and run `pulumi up`."
+        )
     for name, url in endpoints.items():
         check_endpoint(name, url)
     return StackOutputs(

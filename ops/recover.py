@@ -1,0 +1,117 @@
+"""`gpujob recover`: makes a stack whole again after its `pulumi up` was killed.
+
+A killed engine leaves a lock, and perhaps objects that it had asked for but not yet written to its state: the state
+then only lists their creation as pending. Everything this needs is in that list, and nothing is deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ops.errors import MisconfiguredError, RefusedError
+
+# The identifier under which an object of a fixed name can be imported, from the inputs of its pending creation.
+# Grants and enabled services are not here: creating those a second time is the same as once.
+_IMPORT_IDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "gcp:serviceaccount/account:Account": lambda inputs: (
+        f"projects/{inputs['project']}/serviceAccounts/"
+        f"{inputs['accountId']}@{inputs['project']}.iam.gserviceaccount.com"
+    ),
+    "gcp:storage/bucket:Bucket": lambda inputs: f"{inputs['name']}",
+    "gcp:artifactregistry/repository:Repository": lambda inputs: (
+        f"projects/{inputs['project']}/locations/{inputs['location']}/repositories/{inputs['repositoryId']}"
+    ),
+    "gcp:cloudrunv2/job:Job": lambda inputs: (
+        f"projects/{inputs['project']}/locations/{inputs['location']}/jobs/{inputs['name']}"
+    ),
+}
+_GONE = ("does not exist", "not found", "no resource")
+
+
+@dataclass(frozen=True)
+class PendingCreate:
+    """A creation that the state does not know the end of."""
+
+    urn: str
+    type: str
+    import_id: str | None
+    """None where creating it again is harmless."""
+    parent: str | None
+
+    @property
+    def name(self) -> str:
+        return self.urn.rpartition("::")[2]
+
+
+def pending_creates(state: Mapping[str, Any]) -> list[PendingCreate]:
+    """The pending creations in an exported state."""
+    found: list[PendingCreate] = []
+    for operation in state["deployment"].get("pending_operations") or []:
+        if operation["type"] != "creating":
+            continue
+        resource = operation["resource"]
+        identify = _IMPORT_IDS.get(resource["type"])
+        import_id = identify(resource["inputs"]) if identify else None
+        found.append(PendingCreate(resource["urn"], resource["type"], import_id, resource.get("parent")))
+    return found
+
+
+class Recovery:
+    """The engine's commands for one stack, each shown before it runs."""
+
+    def __init__(self, tree: Path, stack: str, config_file: Path | None, say: Callable[[str], None]) -> None:
+        self._tree = tree
+        self._stack = stack
+        self._config = ["--config-file", str(config_file)] if config_file else []
+        self._say = say
+
+    def run(self) -> None:
+        """Cancel the lock, take over what exists, forget what does not.
+
+        Raises:
+            MisconfiguredError: no `pulumi`, or no such stack.
+            RefusedError: the engine refused a step; nothing that exists was removed.
+        """
+        self._pulumi("cancel", "--yes", tolerate=("not locked", "no update", "has never been updated"))
+        state: dict[str, Any] = json.loads(self._pulumi("stack", "export"))
+        pending = pending_creates(state)
+        self._say(f"{len(pending)} creations were under way when the engine was killed.")
+        if state["deployment"].get("resources"):
+            self._pulumi("refresh", "--yes", "--skip-preview", "--clear-pending-creates", *self._config)
+        for create in pending:
+            if create.import_id:
+                self._take_over(create, create.import_id)
+        self._say("The stack is whole again. Run `pulumi up` to finish what was interrupted.")
+
+    def _take_over(self, create: PendingCreate, import_id: str) -> None:
+        parent = ["--parent", f"parent={create.parent}"] if create.parent else []
+        output = self._pulumi(
+            "import", create.type, create.name, import_id, *parent, "--generate-code=false", "--protect=false",
+            "--yes", "--skip-preview", *self._config, tolerate=_GONE,
+        )  # fmt: skip
+        gone = any(word in output for word in _GONE)
+        self._say(f"{create.type} {import_id}: {'was not created' if gone else 'taken over'}")
+
+    def _pulumi(self, *arguments: str, tolerate: Sequence[str] = ()) -> str:
+        command = ["pulumi", *arguments, "--stack", self._stack, "--non-interactive", "--color", "never"]
+        self._say(f"$ {' '.join(command[:-3])}")
+        try:
+            done = subprocess.run(command, cwd=self._tree, capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            raise MisconfiguredError(
+                "No `pulumi` on PATH. Nothing was changed. For the local cloud, first load its environment: "
+                '`eval "$(gpujob local env)"`.'
+            ) from None
+        said = done.stdout + done.stderr
+        if done.returncode != 0 and not any(word in said for word in tolerate):
+            raise RefusedError(
+                f"`{' '.join(command)}` ended with {done.returncode}: {said.strip()}\n"
+                f"Nothing in the cloud was removed. Stack {self._stack} is as that command left it; correct what it "
+                "names and run `gpujob recover` again."
+            )
+        return done.stdout if done.returncode == 0 else said

@@ -1,0 +1,46 @@
+"""The ledger of a checkpoint line: which step it calls durable."""
+
+from ops.checkpoint_line import durable_from, line_prefix, newest_first
+
+LEDGER = {
+    "job-task-0/ledger/e0001-aa.json": {"execution": "one", "last_durable_step": 40, "resumed_from_step": None},
+    "job-task-0/ledger/e0002-bb.json": {"execution": "one", "last_durable_step": 90, "resumed_from_step": 40},
+    "job-task-0/ledger/e0003-cc.json": {"execution": "two", "last_durable_step": None, "resumed_from_step": 90},
+    "job-task-0/ledger/e0004-dd.json": {"execution": "two", "last_durable_step": None, "resumed_from_step": None},
+}
+
+
+def durable(names, execution=None):
+    return durable_from(newest_first(names), LEDGER.get, execution)
+
+
+def test_attempts_are_ordered_by_epoch_as_a_number():
+    names = ["l/ledger/e9999-aa.json", "l/ledger/e10000-bb.json", "l/latest.json", "l/ledger/e0001-cc.json.tmp"]
+    assert newest_first(names) == ["l/ledger/e10000-bb.json", "l/ledger/e9999-aa.json"]
+
+
+def test_an_attempt_that_saved_nothing_stands_on_what_it_resumed_from():
+    assert durable(list(LEDGER)[:3]).step == 90
+
+
+def test_an_attempt_killed_before_it_knew_anything_leaves_the_word_to_the_one_before():
+    assert durable(LEDGER).step == 90
+
+
+def test_a_torn_document_is_passed_over():
+    assert durable([*LEDGER, "job-task-0/ledger/e0009-torn.json"]).step == 90
+
+
+def test_progress_of_one_execution_is_its_own():
+    assert durable(LEDGER, "one").step == 90
+    assert durable(list(LEDGER)[:1], "two").step is None
+
+
+def test_an_empty_line_is_known_to_have_none():
+    found = durable([])
+    assert (found.known, found.step, str(found)) == (True, None, "none")
+
+
+def test_the_line_of_a_task_lies_beside_that_of_task_0():
+    assert line_prefix("gs://bucket/job-task-0", 12) == ("bucket", "job-task-12/")
+    assert line_prefix("gs://bucket/runs/a-task-b-task-0", 1) == ("bucket", "runs/a-task-b-task-1/")
