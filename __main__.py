@@ -1,0 +1,33 @@
+"""What `pulumi up` declares, read from top to bottom: settings, components, exports. What each holds stands in infra/."""
+
+import pulumi
+
+from infra import outputs, settings
+from infra.checkpoints import Checkpoints, CheckpointsArgs
+from infra.delivery import deliver
+from infra.identity import Account, AccountArgs
+from infra.job import GpuJob, GpuJobArgs
+from infra.services import Services, ServicesArgs
+
+stack = settings.load()
+
+services = Services("services", ServicesArgs.of(stack))
+after_services = pulumi.ResourceOptions(depends_on=services.enabled)
+
+account = Account(
+    "job", AccountArgs(project=stack.project, account_id=stack.account, display_name="GPU job"), after_services
+)
+checkpoints = Checkpoints("checkpoints", CheckpointsArgs.of(stack, member=account.member), after_services)
+delivery = deliver(stack, after=services.enabled)
+
+job = GpuJob(
+    "gpu",
+    GpuJobArgs.of(stack, image=delivery.image, service_account=account.email, bucket=checkpoints.bucket),
+    # Without the grant the first task could not read its own checkpoints.
+    pulumi.ResourceOptions(depends_on=[*services.enabled, *checkpoints.grants]),
+)
+
+for name, value in outputs.exports(
+    stack, image=delivery.image, image_digest=delivery.digest, service_account=account.email, job_id=job.id
+).items():
+    pulumi.export(name, value)

@@ -1,0 +1,47 @@
+"""The Google APIs that the stack uses, enabled before anything else and left enabled when it goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_gcp as gcp
+
+from infra.settings import Settings
+
+ALWAYS = ("artifactregistry", "iam", "run", "storage")
+TO_BUILD = ("cloudbuild",)
+
+
+@dataclass(frozen=True)
+class ServicesArgs:
+    """Which APIs, without their `.googleapis.com`."""
+
+    project: str
+    apis: tuple[str, ...]
+
+    @classmethod
+    def of(cls, settings: Settings) -> ServicesArgs:
+        """Cloud Build only where an image is built."""
+        return cls(project=settings.project, apis=(*ALWAYS, *(TO_BUILD if settings.builds_image else ())))
+
+
+class Services(pulumi.ComponentResource):
+    """Enabled APIs. Deliberately never disables one: another stack of the project may be using it."""
+
+    enabled: list[pulumi.Resource]
+    """What other components depend on."""
+
+    def __init__(self, name: str, args: ServicesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpujob:infra:Services", name, None, opts)
+        self.enabled = [
+            gcp.projects.Service(
+                f"{name}-{api}",
+                project=args.project,
+                service=f"{api}.googleapis.com",
+                disable_on_destroy=False,
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            for api in args.apis
+        ]
+        self.register_outputs({"apis": list(args.apis)})
