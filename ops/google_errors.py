@@ -1,5 +1,6 @@
 """Turns what Google's clients raise into messages for the person who typed the command."""
 
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ def _explain(what: Asking, outputs: StackOutputs, error: Exception) -> OpsError 
         )
     if not isinstance(error, api.GoogleAPICallError):
         return None
-    return _answered(what, outputs, int(error.code or 0), str(error.message or error).strip())
+    return _answered(what, outputs, int(error.code or 0), _words(str(error.message or error)))
 
 
 def _answered(what: Asking, outputs: StackOutputs, code: int, said: str) -> OpsError:
@@ -69,6 +70,11 @@ def _answered(what: Asking, outputs: StackOutputs, code: int, said: str) -> OpsE
             f"{what.service} cannot {what.action} now ({code}: {said}). {what.safe} Try again in a minute."
         )
     return RefusedError(f"{what.service} refused to {what.action} ({code}: {said}). {what.safe}")
+
+
+def _words(message: str) -> str:
+    """What the service said, without the request's URL that the clients put in front."""
+    return re.sub(r"^[A-Z]+ https?://\S+: ", "", message).strip().rstrip(".")
 
 
 def _unreachable(what: Asking, outputs: StackOutputs, error: Exception) -> UnreachableError:
