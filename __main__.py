@@ -1,4 +1,4 @@
-"""What `pulumi up` declares, read from top to bottom: settings, components, exports. What each holds stands in infra/."""
+"""What `pulumi up` declares, read from top to bottom: settings, components, exports. The rest is in infra/."""
 
 import pulumi
 

@@ -57,7 +57,7 @@ class Accelerator:
         return tuple(sorted((*self.regions, *self.invited_regions)))
 
     def usd_per_hour(self, vcpu: int, memory_gib: float, gpu_usd_per_hour: float | None = None) -> float | None:
-        """Price of one task for an hour, or None if the GPU's is unknown; `gpu_usd_per_hour` overrides the list price."""
+        """Price of one task for an hour; None if the GPU's is unknown. `gpu_usd_per_hour` replaces the list price."""
         gpu = gpu_usd_per_hour
         if gpu is None:
             if self.gpu_usd_per_s is None:
@@ -77,7 +77,7 @@ _L4 = Accelerator(
     driver="535",
     cuda="12.2",
     # The default index's torch is built for CUDA 13, which driver 535 refuses: on an L4 it finds no GPU. CUDA 12.6 runs
-    # on 535 by minor-version compatibility. A range, since not every torch is published for CUDA 12.6: the newest that is.
+    # on 535 by minor-version compatibility. A range, since not every torch is published for it: the newest that is.
     torch_requirement="torch>=2.9,<=2.15.0",
     torch_index="https://download.pytorch.org/whl/cu126",
     gpu_usd_per_s=0.0001867,

@@ -22,7 +22,7 @@ def private_bucket(
 ) -> storage.Bucket:
     """A bucket that nobody outside can read. Not disposable: the engine refuses to delete, and so to replace, it.
 
-    No versioning: objects are written once, under new names. `delete_after_days` None: objects stay until somebody deletes them.
+    No versioning: objects are written once, under new names. `delete_after_days` None: none is deleted by age.
     """
     return storage.Bucket(
         name,

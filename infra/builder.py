@@ -1,7 +1,7 @@
 """The one resource that Google's provider lacks: an image built by Cloud Build. A thin Pulumi dynamic provider.
 
-Pulumi pickles the class into the stack's state, so it holds no client and no secret: endpoints and token come from `configure`,
-and what does the work is imported inside the methods, in the provider's own process.
+Pulumi pickles the class into the stack's state, so it holds no client and no secret: endpoints and token come from
+`configure`, and what does the work is imported inside the methods, in the provider's own process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ REBUILD_ON = ("contextHash", "buildArgs", "repositoryUrl", "project", "region")
 
 
 class BuildProvider(ResourceProvider):
-    """Inputs: see `infra.cloud_build.BuildRequest`. Outputs: the inputs, `image` (by digest), `digest`, `buildId`, `logUrl`."""
+    """Inputs: `infra.cloud_build.BuildRequest`'s. Outputs: those, image (by digest), digest, buildId, logUrl."""
 
     serialize_as_secret_always = False
 

@@ -40,7 +40,7 @@ class CheckpointsArgs:
 
 
 class Checkpoints(pulumi.ComponentResource):
-    """The checkpoint bucket. Deliberately without a lifecycle rule: only the worker knows which checkpoints are spent."""
+    """The bucket. Deliberately without lifecycle rules: the worker alone knows which checkpoints are spent."""
 
     bucket: pulumi.Output[str]
     url: pulumi.Output[str]

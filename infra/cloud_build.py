@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,7 +125,7 @@ def build(
 
 
 def build_spec(request: BuildRequest, object_name: str) -> cb.Build:
-    """The build as Cloud Build is asked for it. The repository's name in `images` makes it push and report the digest."""
+    """The build as Cloud Build is asked for it. What is listed in `images` is pushed, and its digest reported."""
     arguments = [f"--build-arg={name}={value}" for name, value in sorted(request.build_args.items())]
     return cb.Build(
         source=cb.Source(storage_source=cb.StorageSource(bucket=request.source_bucket, object_=object_name)),
@@ -149,10 +150,9 @@ def _upload(request: BuildRequest, connection: Connection, archive: bytes) -> st
     client = storage.Client(project=request.project, credentials=credentials, client_options=options)
     name = f"context/{request.context_hash}.tar.gz"
     blob = client.bucket(request.source_bucket).blob(name)
-    try:
+    # The name is the content's hash: what is there already is what would have been sent.
+    with suppress(PreconditionFailed):
         blob.upload_from_string(archive, content_type="application/gzip", if_generation_match=0)
-    except PreconditionFailed:
-        pass  # The name is the content's hash: what is there is what would have been sent.
     return name
 
 
@@ -212,7 +212,7 @@ def _failure(finished: cb.Build, request: BuildRequest, connection: Connection) 
 
 
 def _log_tail(build_id: str, request: BuildRequest, connection: Connection) -> list[str]:
-    """The log's end, oldest first; why there is none, where it cannot be read (which must not hide the failure itself)."""
+    """The log's end, oldest first; if it cannot be read, why (which must not hide the failure itself)."""
     from google.cloud import logging
 
     base = connection.logging_url.rstrip("/").removesuffix("/v2")
@@ -228,6 +228,6 @@ def _log_tail(build_id: str, request: BuildRequest, connection: Connection) -> l
             max_results=LOG_TAIL_LINES,
         )
         lines = [str(entry.payload) for entry in entries]
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         return [f"(the log could not be read: {error})"]
     return list(reversed(lines)) or ["(the log is empty)"]

@@ -1,6 +1,7 @@
-"""The build context: which files go into the image, one hash that names their content, and the archive that is uploaded.
+"""The build context: which files go into the image, one hash of their content, and the archive that is uploaded.
 
-Pure functions over a folder. The hash depends on names, contents and executable bits only, never on times, owners or ignored files.
+Pure functions over a folder. The hash depends on names, contents and executable bits only, never on times, owners or
+ignored files.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class ContextError(RuntimeError):
 
 
 def context_files(root: Path) -> list[str]:
-    """Paths, relative to `root` and sorted, that `docker build` would be sent. Symbolic links are listed, not followed."""
+    """Paths, relative to `root` and sorted, that `docker build` would be sent. Links are listed, not followed."""
     if not (root / DOCKERFILE).is_file():
         raise ContextError(f"no {DOCKERFILE} in {root}: the image is built from it; restore it or set gpujob:image")
     ignore = root / IGNORE_FILE

@@ -60,7 +60,7 @@ def _registry(settings: Settings, builder: Account | None, opts: pulumi.Resource
         repository=settings.repository,
         labels=settings.all_labels,
         disposable=settings.disposable,
-        # A list's position is no identity: a grant is named by whom it is for, so that removing one leaves the others alone.
+        # Named by whom it is for, not by position in the list: removing one leaves the others alone.
         readers={f"reader-{member}": member for member in settings.image_readers},
         writers={"writer-build": builder.member} if builder else {},
     )

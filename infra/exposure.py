@@ -15,7 +15,7 @@ class Exposure:
 
 
 def worst_case(*, timeout_s: int, max_retries: int, tasks: int, usd_per_hour: float | None) -> Exposure:
-    """timeout x (retries + 1) x tasks; a retry gets the full timeout again, and an interrupted attempt is billed too."""
+    """timeout x (retries + 1) x tasks; a retry gets the full timeout again, and interrupted attempts are billed."""
     gpu_hours = timeout_s * (max_retries + 1) * tasks / 3600
     usd = None if usd_per_hour is None else round(gpu_hours * usd_per_hour, 2)
     return Exposure(gpu_hours=round(gpu_hours, 3), usd=usd)

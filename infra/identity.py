@@ -20,7 +20,7 @@ class AccountArgs:
 
 
 class Account(pulumi.ComponentResource):
-    """A service account that only what runs as it may use. No key is made: the platform hands out short-lived tokens."""
+    """A service account for what runs as it. No key is made: the platform hands out short-lived tokens."""
 
     email: pulumi.Output[str]
     id: pulumi.Output[str]

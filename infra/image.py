@@ -1,4 +1,4 @@
-"""The worker's image: what is in the build context, built by an account that can do nothing else, known by its digest."""
+"""The worker's image: built from the build context by an account that can do nothing else, known by its digest."""
 
 from __future__ import annotations
 

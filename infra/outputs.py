@@ -47,8 +47,9 @@ def _commands(settings: Settings) -> dict[str, str]:
 
 def _links(settings: Settings) -> dict[str, str]:
     query = quote(_log_filter(settings), safe="")
+    job = f"{settings.region}/{settings.job}"
     return {
-        "consoleUrl": f"{CONSOLE}/run/jobs/details/{settings.region}/{settings.job}/executions?project={settings.project}",
+        "consoleUrl": f"{CONSOLE}/run/jobs/details/{job}/executions?project={settings.project}",
         "logsUrl": f"{CONSOLE}/logs/query;query={query}?project={settings.project}",
     }
 

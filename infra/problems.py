@@ -1,4 +1,4 @@
-"""What is said about a setting that cannot work: the key, what is wrong, what is allowed, and the YAML that fixes it."""
+"""What is said of a setting that cannot work: the key, what is wrong, what is allowed, and the line that fixes it."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from infra.settings import NAMESPACE, declared_keys, default_of
 ROOT = Path(__file__).parents[1]
 
 _YAML_HEAD = """\
-# The project, and every key that a stack may set. Written by `python -m infra.reference` from infra/settings.py, which validates them.
+# The project, and every key that a stack may set. Written by `python -m infra.reference` from infra/settings.py.
 # Each key has a default: the engine would ask for one that has none.
 name: gpujob
 description: Long GPU training on Cloud Run jobs that survives interruptions.
@@ -34,9 +34,10 @@ Every key of a stack file. Written by `python -m infra.reference` from `infra/se
     pulumi config set gpujob:KEY VALUE                     # a text, number or boolean
     pulumi config set --path 'gpujob:workloadArgs[0]' VALUE  # an item of a list
 
-Two keys of the Google provider must be set: `gcp:project` and `gcp:region`. A key that does not exist, a value that cannot work and
-values that do not go together are refused before anything is created, all of them at once, each with the line to paste.
-`image` pinned means that nothing is built: no build account, no source bucket, and no repository unless the image comes out of it.
+Two keys of the Google provider must be set: `gcp:project` and `gcp:region`. A key that does not exist, a value that
+cannot work and values that do not go together are refused before anything is created, all of them at once, each with
+the line to paste. `image` pinned means that nothing is built: no build account, no source bucket, and no repository
+unless the image comes out of it.
 
 | key | type | default | what it is | allowed | a change |
 |---|---|---|---|---|---|
@@ -47,20 +48,23 @@ _RULES = """
 
 - The GPU must be offered in `gcp:region`; regions that Google opens by invitation give a warning.
 - `cpu` and `memory` have floors and ceilings by GPU, and no vCPU may have more than 4Gi.
-- `timeout` above 3600s gives a warning (a GPU task that long may need preview access) and declares the job with launch stage BETA;
-  above 43200s a loud one; above 604800s it is refused. It is billed in full for each attempt: `timeout` x (`maxRetries` + 1) x `taskCount`
-  is what one execution can cost at worst, exported as `exposureGpuHours` and `exposureUsd`.
+- `timeout` above 3600s gives a warning (a GPU task that long may need preview access) and declares the job with
+  launch stage BETA; above 43200s a loud one; above 604800s it is refused. It is billed in full for each attempt:
+  `timeout` x (`maxRetries` + 1) x `taskCount` is what one execution can cost at worst, exported as `exposureGpuHours`
+  and `exposureUsd`.
 - `parallelism` is at most `taskCount`.
 - Names are checked as they will be sent, with `nameSuffix`.
-- Environment variables that Cloud Run sets (`CLOUD_RUN_*`) or the job sets itself (`CHECKPOINT_DIR`, `MAX_RETRIES`, `REQUIRED_GPU`,
-  `TASK_TIMEOUT_S`) cannot be set by `env`.
+- Environment variables that Cloud Run sets (`CLOUD_RUN_*`) or the job sets itself (`CHECKPOINT_DIR`, `MAX_RETRIES`,
+  `REQUIRED_GPU`, `TASK_TIMEOUT_S`) cannot be set by `env`.
 
 ## The three stack files
 
-- `Pulumi.dev.yaml`: disposable; builds its image. Set your project: `pulumi config set gcp:project YOUR-PROJECT-ID -s dev`.
-- `Pulumi.prod.yaml`: protected. To tear it down: `pulumi config set gpujob:disposable true -s prod`, `pulumi up -s prod`, `pulumi destroy -s prod`.
-- `Pulumi.local.yaml`: the local cloud on its default port. Its passphrase is `local`: there is nothing secret in it, and the committed
-  salt keeps the file as it is. Another port: a copy of it, given to the engine by `--config-file`.
+- `Pulumi.dev.yaml`: disposable; builds its image. Set your project:
+  `pulumi config set gcp:project YOUR-PROJECT-ID -s dev`.
+- `Pulumi.prod.yaml`: protected. To tear it down: `pulumi config set gpujob:disposable true -s prod`,
+  `pulumi up -s prod`, `pulumi destroy -s prod`.
+- `Pulumi.local.yaml`: the local cloud on its default port. Its passphrase is `local`: there is nothing secret in it,
+  and the committed salt keeps the file as it is. Another port: a copy of it, given to the engine by `--config-file`.
 """
 
 

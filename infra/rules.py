@@ -1,11 +1,11 @@
-"""From raw configuration to Settings: types, allowed values, and the rules between keys. Pure: no engine, no network."""
+"""From raw configuration to Settings: types, allowed values, the rules between keys. Pure: no engine, no network."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import Field, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -13,6 +13,7 @@ from infra.accelerators import CATALOGUE, GIB_PER_VCPU
 from infra.names import check_names
 from infra.problems import Problem, SettingsError
 from infra.settings import GPU_TIMEOUT_GA_S, NAMESPACE, Settings, declared_keys, default_of
+from infra.values import typed_value
 
 TIMEOUT_CEILING_S = 168 * 3600
 """What Cloud Run allows any task."""
@@ -32,7 +33,7 @@ def parse(
     for name, key_field in declared_keys().items():
         raw = values.get(name)
         try:
-            typed[key_field.name] = default_of(key_field) if raw is None else _typed(key_field, raw)
+            typed[key_field.name] = default_of(key_field) if raw is None else typed_value(key_field, raw)
         except ValueError as error:
             typed[key_field.name] = default_of(key_field)
             problems.append(_problem(name, f"{raw!r} is {error}"))
@@ -52,44 +53,6 @@ def _problem(name: str, what: str, paste: str = "", allowed: str = "") -> Proble
 
 def _as_yaml(value: Any) -> str:
     return json.dumps(list(value) if isinstance(value, tuple) else value)
-
-
-def _typed(key_field: Field[Any], raw: str) -> Any:
-    kind = str(key_field.type)
-    if kind == "str":
-        return raw
-    if kind == "int":
-        if not re.fullmatch(r"-?\d+", raw):
-            raise ValueError("not a whole number")
-        return int(raw)
-    if kind == "bool":
-        if raw not in ("true", "false"):
-            raise ValueError("neither true nor false")
-        return raw == "true"
-    return _texts(kind, raw)
-
-
-def _texts(kind: str, raw: str) -> Any:
-    try:
-        value: Any = json.loads(raw)
-    except json.JSONDecodeError:
-        value = None
-    if kind.startswith("tuple"):
-        if not isinstance(value, list):
-            raise ValueError("not a list")
-        return tuple(_text(item) for item in value)
-    if not isinstance(value, dict):
-        raise ValueError("not a map of names to texts")
-    return {str(name): _text(item) for name, item in value.items()}
-
-
-def _text(item: Any) -> str:
-    """YAML reads `400` and `true` as number and boolean; arguments and labels are texts, so both are taken as typed."""
-    if isinstance(item, bool):
-        return "true" if item else "false"
-    if isinstance(item, str | int | float):
-        return str(item)
-    raise ValueError(f"holding {json.dumps(item)}, where a text is expected")
 
 
 def _unknown(values: Mapping[str, str]) -> list[Problem]:
@@ -196,17 +159,18 @@ def _warnings(settings: Settings) -> list[str]:
     found: list[str] = []
     if seconds > GPU_TIMEOUT_PREVIEW_S:
         found.append(
-            f"{NAMESPACE}:timeout: {seconds}s IS ABOVE THE 12 h THAT GOOGLE'S PAGES NAME FOR A GPU TASK. The API may refuse the "
-            f"job, and one attempt that hangs is billed for {seconds / 3600:g} h. 43200s is the longest documented."
+            f"{NAMESPACE}:timeout: {seconds}s IS ABOVE THE 12 h THAT GOOGLE'S PAGES NAME FOR A GPU TASK. The API "
+            f"may refuse the job, and one attempt that hangs is billed for {seconds / 3600:g} h. 43200s is the longest documented."
         )
     elif seconds > GPU_TIMEOUT_GA_S:
         found.append(
-            f"{NAMESPACE}:timeout: {seconds}s is above 3600s: a GPU task that long may need preview access in your project; "
-            "the job is declared with launch stage BETA. If the API refuses it, set 3600s: a retry resumes."
+            f"{NAMESPACE}:timeout: {seconds}s is above 3600s: a GPU task that long may need preview access in your "
+            "project; the job is declared with launch stage BETA. If the API refuses it, set 3600s: a retry resumes."
         )
     if settings.region in gpu.invited_regions:
         found.append(
-            f"gcp:region: {settings.region} offers {gpu.name} to invited projects only; open to all: {', '.join(gpu.regions)}."
+            f"gcp:region: {settings.region} offers {gpu.name} to invited projects only; open to all: "
+            f"{', '.join(gpu.regions)}."
         )
     if settings.exposure.usd is None:
         found.append(

@@ -1,7 +1,7 @@
 """Everything that a stack decides, in one frozen value; the only place that reads Pulumi's configuration.
 
-Each field marked `key(...)` is a key of our namespace: `gpu_type` is `gpujob:gpuType`. Pulumi.yaml and docs/configuration.md
-repeat what is written here, and a test holds them to it.
+Each field marked `key(...)` is a key of our namespace: `gpu_type` is `gpujob:gpuType`. Pulumi.yaml and
+docs/configuration.md repeat what is written here, and a test holds them to it.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class Settings:
 
     @property
     def launch_stage(self) -> str | None:
-        """BETA exactly when a preview feature is used (GPU attempts beyond an hour); else unset, or it would differ for ever."""
+        """BETA exactly when a preview feature is used (GPU attempts beyond an hour): else it differs for ever."""
         return "BETA" if self.timeout_s > GPU_TIMEOUT_GA_S else None
 
     @property
@@ -250,7 +250,7 @@ def default_of(key_field: Field[Any]) -> Any:
 def load() -> Settings:
     """Read this stack's configuration and validate it.
 
-    Raises pulumi.RunError, which the engine prints without a traceback, if the stack cannot work; warnings go to the log.
+    Raises pulumi.RunError, which the engine prints without a traceback, if the stack cannot work. Warnings are logged.
     """
     import pulumi
     from pulumi.runtime.config import CONFIG, get_config_env
