@@ -105,6 +105,25 @@ def cancel(execution: ExecutionName = None, stack: Stack = None) -> None:
         cancel_execution(_connect(stack), execution, typer.echo)
 
 
+@app.command()
+def rehearse() -> None:
+    """Deploy into the local cloud, run, preempt, kill, resume, prove, destroy."""
+    with reported():
+        from localcloud.toolchain.steps import SetupError
+        from ops.errors import MisconfiguredError, NotSucceededError
+        from ops.rehearsal.commands import RehearsalError
+        from ops.rehearsal.script import rehearse as rehearse_in
+        from ops.stack import tree
+
+        try:
+            code = rehearse_in(tree())
+        except SetupError as error:
+            raise MisconfiguredError(str(error)) from error
+        except RehearsalError as error:
+            raise NotSucceededError(f"The rehearsal ended early. {error}") from error
+    raise typer.Exit(code)
+
+
 def main() -> None:
     """Entry point of the console script."""
     app()

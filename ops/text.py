@@ -12,7 +12,7 @@ EXIT_CODES = {
     70: "the program failed or hung, resumable from the last checkpoint",
     78: "retrying cannot help",
 }
-"""The worker's own table (docs/worker.md); any other code is the program's."""
+"""The worker's own (`app.contract.ExitCode`, which a test compares); any other code is the program's."""
 
 
 def clock_time(moment: datetime | None) -> str:
