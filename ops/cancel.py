@@ -39,7 +39,8 @@ def what_remains(cloud: Cloud, task: int) -> str:
         return f"Task {task}: the last durable step is not known. {durable.reason}"
     if durable.step is None:
         return f"Task {task}: nothing was saved; the next execution starts from the beginning."
-    return f"Task {task}: step {durable.step} is durable; the next execution resumes there."
+    later = " or a later one" if durable.at_least else ""
+    return f"Task {task}: step {durable.step}{later} is durable; the next execution resumes there."
 
 
 def _await_end(cloud: Cloud, name: str, say: Callable[[str], None]) -> Execution:

@@ -24,18 +24,26 @@ def durable_from(
 ) -> Durable:
     """The step that the newest attempt made durable or started from.
 
-    `names` are newest first; `read` returns None for a document that is torn or gone. An attempt without either (killed
+    `names` are newest first; `read` returns None for a document that is torn. An attempt without either (killed
     before its first save) says nothing, and the one before it is asked. With `execution`, the attempts of others are
     passed over.
     """
+    torn = ""
     for name in names:
         document = read(name)
-        if document is None or (execution is not None and document.get("execution") != execution):
+        if document is None:
+            torn = torn or name
+            continue
+        if execution is not None and document.get("execution") != execution:
             continue
         steps = [document.get("last_durable_step"), document.get("resumed_from_step")]
         step = next((step for step in steps if isinstance(step, int)), None)
         if step is not None:
-            return Durable(step, finished=document.get("reason") == "finished")
+            return Durable(step, finished=document.get("reason") == "finished", at_least=bool(torn))
+    if torn:
+        return Durable(
+            None, known=False, reason=f"The ledger document {torn} was only half written. Checkpoints are safe."
+        )
     return Durable(None)
 
 

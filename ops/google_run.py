@@ -119,8 +119,6 @@ class CloudRun:
 def execution_from(message: Any) -> Execution:
     """From google.cloud.run_v2.Execution (a proto-plus message, whose fields carry no usable types)."""
     state, said = _state(message, started=bool(message.start_time) or message.running_count > 0)
-    if state is State.FAILED and message.cancelled_count > 0:
-        state = State.CANCELLED
     return Execution(
         name=_short(message.name),
         state=state,
@@ -163,17 +161,26 @@ def _state(message: Any, *, started: bool) -> tuple[State, str]:
     """State and words of the condition `Completed`, which executions and tasks share."""
     from google.cloud.run_v2 import Condition
 
-    cancelled = Condition.ExecutionReason.CANCELLED
     for condition in message.conditions:
         if condition.type_ != "Completed":
             continue
         if condition.state == Condition.State.CONDITION_SUCCEEDED:
             return State.SUCCEEDED, condition.message
         if condition.state == Condition.State.CONDITION_FAILED:
-            return State.CANCELLED if condition.execution_reason == cancelled else State.FAILED, condition.message
+            return _end_without_success(message, condition), condition.message
         if condition.execution_reason == Condition.ExecutionReason.CANCELLING:
             return State.CANCELLING, condition.message
     return State.RUNNING if started else State.WAITING, ""
+
+
+def _end_without_success(message: Any, condition: Any) -> State:
+    reasons = type(condition).ExecutionReason
+    if condition.execution_reason == reasons.CANCELLED:
+        return State.CANCELLED
+    # Where no reason is given, the counters of an execution tell (a task has none).
+    unsaid = condition.execution_reason == reasons.EXECUTION_REASON_UNDEFINED
+    cancelled = getattr(message, "cancelled_count", 0) > 0 and message.failed_count == 0
+    return State.CANCELLED if unsaid and cancelled else State.FAILED
 
 
 def _time(stamp: Any) -> datetime | None:

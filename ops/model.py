@@ -94,10 +94,12 @@ class Durable:
     known: bool = True
     reason: str = ""
     finished: bool = False
+    at_least: bool = False
+    """Something newer was written, but cannot be read (its attempt was killed while it wrote)."""
 
     def __str__(self) -> str:
         if not self.known:
             return "not known"
         if self.step is None:
             return "none"
-        return f"step {self.step}, finished" if self.finished else f"step {self.step}"
+        return f"step {self.step}" + (" or later" if self.at_least else "") + (", finished" if self.finished else "")

@@ -27,8 +27,10 @@ def test_an_attempt_killed_before_it_knew_anything_leaves_the_word_to_the_one_be
     assert durable(LEDGER).step == 90
 
 
-def test_a_torn_document_is_passed_over():
-    assert durable([*LEDGER, "job-task-0/ledger/e0009-torn.json"]).step == 90
+def test_a_torn_document_leaves_the_step_before_it_as_the_least_that_is_known():
+    torn = "job-task-0/ledger/e0009-torn.json"
+    assert str(durable([*LEDGER, torn])) == "step 90 or later"
+    assert (durable([torn]).known, durable([torn]).step) == (False, None)
 
 
 def test_progress_of_one_execution_is_its_own():

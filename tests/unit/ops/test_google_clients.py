@@ -40,6 +40,7 @@ ENDED = {"completionTime": "2026-01-31T13:00:00Z", "startTime": "2026-01-31T12:0
         ({**ENDED, **completed("CONDITION_FAILED", "NON_ZERO_EXIT_CODE"), "failedCount": 1}, State.FAILED),
         ({**ENDED, **completed("CONDITION_FAILED", "CANCELLED"), "cancelledCount": 1}, State.CANCELLED),
         ({**ENDED, **completed("CONDITION_FAILED"), "cancelledCount": 1}, State.CANCELLED),
+        ({**ENDED, **completed("CONDITION_FAILED"), "cancelledCount": 1, "failedCount": 1}, State.FAILED),
     ],
 )
 def test_the_state_of_an_execution_is_its_completed_condition(google: Stub, fields: dict[str, Any], state: State):
