@@ -11,7 +11,9 @@ import hashlib
 import io
 import os
 import tarfile
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pathspec import PathSpec
 
@@ -27,23 +29,16 @@ def context_files(root: Path) -> list[str]:
     """Paths, relative to `root` and sorted, that `docker build` would be sent. Links are listed, not followed."""
     if not (root / DOCKERFILE).is_file():
         raise ContextError(f"no {DOCKERFILE} in {root}: the image is built from it; restore it or set gpujob:image")
-    ignore = root / IGNORE_FILE
-    lines = ignore.read_text().splitlines() if ignore.is_file() else []
-    patterns = [line.strip() for line in lines if line.strip() and not line.strip().startswith("#")]
-    spec = PathSpec.from_lines("gitignore", [_anchored(pattern) for pattern in patterns])
-    kept_again = [_anchored(pattern)[1:].lstrip("/") for pattern in patterns if pattern.startswith("!")]
+    rules = _ignore_rules(root / IGNORE_FILE)
     found = {DOCKERFILE}
     for folder, names, files in os.walk(root):
-        here = Path(folder).relative_to(root).as_posix()
-        prefix = "" if here == "." else f"{here}/"
+        here = Path(folder).relative_to(root)
         links = [name for name in names if Path(folder, name).is_symlink()]
-        names[:] = [
-            name
-            for name in names
-            if name not in links
-            and (not spec.match_file(f"{prefix}{name}/") or _reaches(f"{prefix}{name}", kept_again))
-        ]
-        found.update(path for path in (prefix + name for name in (*files, *links)) if not spec.match_file(path))
+        # Ignored folders are not walked unless a rule takes something in them back in: .venv alone has 50,000 files.
+        names[:] = [name for name in names if name not in links and _walk(here / name, rules)]
+        found.update(
+            path.as_posix() for path in (here / name for name in (*files, *links)) if not _ignored(path, rules)
+        )
     return sorted(found)
 
 
@@ -74,15 +69,41 @@ def pack(root: Path) -> bytes:
     return gzip.compress(archive.getvalue(), mtime=0)
 
 
-def _anchored(pattern: str) -> str:
-    """Docker reads `*.pyc` from the root of the context; gitignore's matcher does so only behind a slash."""
-    negation, rest = ("!", pattern[1:]) if pattern.startswith("!") else ("", pattern)
-    return negation + (rest if rest.startswith(("/", "**/")) else f"/{rest}")
+@dataclass(frozen=True)
+class _Rule:
+    """One line of the ignore file."""
+
+    keeps: bool
+    """It began with an exclamation mark: what it matches is taken back in."""
+    pattern: str
+    spec: PathSpec[Any]
 
 
-def _reaches(folder: str, kept_again: list[str]) -> bool:
-    """Whether something below an ignored folder may be taken back in, so that it must be walked."""
-    return any(pattern.startswith((f"{folder}/", "**/")) for pattern in kept_again)
+def _ignore_rules(file: Path) -> list[_Rule]:
+    rules: list[_Rule] = []
+    for line in map(str.strip, file.read_text().splitlines() if file.is_file() else []):
+        if not line or line.startswith("#"):
+            continue
+        pattern = line.removeprefix("!").strip("/")
+        # Docker reads `*.md` from the root of the context; the matcher does so only behind a slash.
+        spec = PathSpec.from_lines("gitignore", [pattern if pattern.startswith("**/") else f"/{pattern}"])
+        rules.append(_Rule(line.startswith("!"), pattern, spec))
+    return rules
+
+
+def _ignored(path: Path, rules: list[_Rule]) -> bool:
+    """As Docker decides: the last rule that matches the path or a folder above it wins."""
+    candidates = [path.as_posix(), *(above.as_posix() for above in path.parents if above != Path())]
+    verdict = False
+    for rule in rules:
+        if verdict == rule.keeps and any(map(rule.spec.match_file, candidates)):
+            verdict = not rule.keeps
+    return verdict
+
+
+def _walk(folder: Path, rules: list[_Rule]) -> bool:
+    inside = (f"{folder.as_posix()}/", "**/")
+    return not _ignored(folder, rules) or any(rule.keeps and rule.pattern.startswith(inside) for rule in rules)
 
 
 def _entry(path: Path) -> tuple[bytes, bytes]:

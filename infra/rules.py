@@ -38,7 +38,10 @@ def parse(
             typed[key_field.name] = default_of(key_field)
             problems.append(_problem(name, f"{raw!r} is {error}"))
     settings = Settings(project=project, region=region, endpoints=dict(endpoints or {}), **typed)
-    problems += [*_resources(settings), *_time(settings), *_job(settings), *check_names(settings)]
+    problems += [*_resources(settings), *_time(settings), *_job(settings)]
+    # Names that derive from a project that cannot be would only repeat its problem.
+    no_project = any(problem.key == "gcp:project" for problem in problems)
+    problems += check_names(replace(settings, project="stand-in") if no_project else settings)
     if problems:
         raise SettingsError(problems)
     return replace(settings, warnings=tuple(_warnings(settings)))
@@ -159,8 +162,9 @@ def _warnings(settings: Settings) -> list[str]:
     found: list[str] = []
     if seconds > GPU_TIMEOUT_PREVIEW_S:
         found.append(
-            f"{NAMESPACE}:timeout: {seconds}s IS ABOVE THE 12 h THAT GOOGLE'S PAGES NAME FOR A GPU TASK. The API "
-            f"may refuse the job, and one attempt that hangs is billed for {seconds / 3600:g} h. 43200s is the longest documented."
+            f"{NAMESPACE}:timeout: {seconds}s IS ABOVE THE 12 h THAT GOOGLE'S PAGES NAME FOR A GPU TASK. "
+            f"The API may refuse the job, and one attempt that hangs is billed for {seconds / 3600:g} h. "
+            "43200s is the longest documented."
         )
     elif seconds > GPU_TIMEOUT_GA_S:
         found.append(

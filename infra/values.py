@@ -29,13 +29,13 @@ def _texts(kind: str, raw: str) -> Any:
         value: Any = json.loads(raw)
     except json.JSONDecodeError:
         value = None
-    if kind.startswith("tuple"):
-        if not isinstance(value, list):
-            raise ValueError("not a list")
-        return tuple(_text(item) for item in value)
-    if not isinstance(value, dict):
-        raise ValueError("not a map of names to texts")
-    return {str(name): _text(item) for name, item in value.items()}
+    match kind.split("[", maxsplit=1)[0], value:
+        case "tuple", list():
+            return tuple(_text(item) for item in value)
+        case "Mapping", dict():
+            return {str(name): _text(item) for name, item in value.items()}
+        case wanted, _:
+            raise ValueError("not a list" if wanted == "tuple" else "not a map of names to texts")
 
 
 def _text(item: Any) -> str:
