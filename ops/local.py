@@ -8,6 +8,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from ops.errors import MisconfiguredError
+from ops.reporting import reported
+
 DEFAULT_PORT = 8790
 
 
@@ -21,8 +24,14 @@ class LocalGroup(TyperGroup):
         return self.commands.get(cmd_name) or self._mounted().get(cmd_name)
 
     def _mounted(self) -> Mapping[str, Any]:
-        from localcloud.cli import app as localcloud_app
-
+        with reported():
+            try:
+                from localcloud.cli import app as localcloud_app
+            except ModuleNotFoundError as error:
+                raise MisconfiguredError(
+                    f"The local cloud cannot be loaded, since {error.name} is not installed. Nothing was changed. "
+                    "Run `make setup`; the real cloud needs none of it."
+                ) from error
         group = typer.main.get_command(localcloud_app)
         return group.commands if isinstance(group, TyperGroup) else {}
 
@@ -44,8 +53,6 @@ def env(
     """Print exports for `pulumi` on the local stack: eval "$(gpujob local env)"."""
     from localcloud.toolchain.environment import local_environment
     from localcloud.toolchain.steps import SetupError
-    from ops.errors import MisconfiguredError
-    from ops.reporting import reported
     from ops.stack import tree
 
     with reported():

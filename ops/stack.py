@@ -123,8 +123,8 @@ def _pulumi_outputs(stack: str | None, folder: Path) -> dict[str, Any]:
         )
     except FileNotFoundError:
         raise MisconfiguredError(
-            "No `pulumi` on PATH, so the stack cannot be asked where the job is. Nothing was changed. Install Pulumi "
-            f"(docs/operate.md). {LOCAL_HINT}"
+            "No `pulumi` on PATH, so the stack cannot be asked where the job is. Nothing was changed. "
+            f"Install Pulumi. {LOCAL_HINT}"
         ) from None
     except subprocess.TimeoutExpired:
         raise MisconfiguredError(

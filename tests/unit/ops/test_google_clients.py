@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from ops.errors import MissingError, RefusedError, UnreachableError
+from ops.errors import MisconfiguredError, MissingError, RefusedError, UnreachableError
 from ops.google_logs import CloudLogging
 from ops.google_run import CloudRun
 from ops.google_storage import BucketLines
 from ops.model import State
+from tests.unit.ops.fakes import OUTPUTS
 from tests.unit.ops.google_stub import JOB, Stub
 
 GET_ONE = f"GET /v2/{JOB}/executions/job-one"
@@ -159,3 +160,16 @@ def test_a_bucket_that_refuses_leaves_the_step_not_known(google: Stub):
     durable = BucketLines(google.outputs).durable(0)
     assert (durable.known, str(durable)) == (False, "not known")
     assert "roles/storage.objectViewer on the bucket" in durable.reason
+
+
+def test_without_credentials_the_real_cloud_is_not_asked(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/does/not/exist.json")
+    monkeypatch.setenv(
+        "STORAGE_EMULATOR_HOST", "http://127.0.0.1:1"
+    )  # left over from the local cloud: must not be used
+    for ask in (CloudRun(OUTPUTS).executions, lambda: list(CloudLogging(OUTPUTS).lines("job-one", NOON))):
+        with pytest.raises(
+            MisconfiguredError, match=r"No usable Google credentials.*gcloud auth application-default login"
+        ):
+            ask()
+    assert "No usable Google credentials" in BucketLines(OUTPUTS).durable(0).reason
