@@ -139,9 +139,10 @@ def _pulumi_outputs(stack: str | None, folder: Path) -> dict[str, Any]:
 def _explain(said: str, stack: str | None, command: str) -> str:
     """Pulumi's own words, and the way out that they call for."""
     if "no stack named" in said:
+        backend = os.environ.get("PULUMI_BACKEND_URL", "that `pulumi whoami --verbose` shows")
         return (
-            f"There is no stack {stack} in this backend. Nothing was changed. See `pulumi stack ls`; create one with "
-            f"`pulumi stack init {stack}` and `pulumi up`. {LOCAL_HINT}"
+            f"There is no stack {stack} in the backend {backend}. Nothing was changed. `pulumi stack ls` lists those "
+            f"there are; `pulumi stack init {stack}` and `pulumi up` make it. {LOCAL_HINT}"
         )
     if "no stack selected" in said or "--stack" in said or "select a stack" in said:
         return (

@@ -94,7 +94,7 @@ def test_the_stack_comes_from_the_option_then_the_environment_then_pulumi(pulumi
 @pytest.mark.parametrize(
     ("err", "expected"),
     [
-        ("error: no stack named 'dev' found", "no stack dev in this backend"),
+        ("error: no stack named 'dev' found", "no stack dev in the backend"),
         ("error: no stack selected; please use `pulumi stack select`", "No stack is selected"),
         (
             "error: passphrase must be set with PULUMI_CONFIG_PASSPHRASE",
