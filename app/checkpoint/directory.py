@@ -1,0 +1,181 @@
+"""A store in a directory: a local disk, or a bucket mounted by gcsfuse.
+
+The two differ in what makes bytes durable. On a disk: fsync of the file, then of the directories above it, and a hard link
+publishes a finished file under its final name. On a mount fsync proves nothing and links do not exist: an object comes
+into being at `close`, whose error is therefore part of the write.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from app.checkpoint.store import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+STAGING = ".staging"
+"""Below the root: half-written documents on a disk, before they are linked to their names."""
+STALE_S = 3600.0
+
+
+class Medium(Enum):
+    DISK = "disk"
+    MOUNT = "mount"
+
+
+class DirectoryStore:
+    """Objects are files below `root`, which must exist: a missing mount must not turn into a directory in memory."""
+
+    def __init__(self, root: Path, medium: Medium | None = None) -> None:
+        self.root = root
+        self.medium = medium or medium_of(root)
+
+    def list(self, prefix: str) -> list[Entry]:
+        found = list[Entry]()
+        self._walk(self.root / prefix, prefix, found)
+        return sorted(found, key=lambda entry: entry.name)
+
+    def open(self, name: str) -> BinaryIO:
+        return (self.root / name).open("rb", buffering=0)
+
+    def create(self, name: str, chunks: Iterable[memoryview]) -> int:
+        path = self.root / name
+        self._make_directory(path.parent)
+        written = self._write_new(path, chunks)
+        self._sync_directory(path.parent)
+        return written
+
+    def publish(self, name: str, content: bytes) -> None:
+        path = self.root / name
+        self._make_directory(path.parent)
+        if self.medium is Medium.MOUNT or not self._link_new(path, content):
+            self._write_new(path, [memoryview(content)])
+        self._sync_directory(path.parent)
+
+    def replace(self, name: str, content: bytes) -> None:
+        path = self.root / name
+        self._make_directory(path.parent)
+        if self.medium is Medium.MOUNT:
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            self._write_and_close(fd, [memoryview(content)])
+        else:
+            staged = self._stage(content)
+            os.replace(staged, path)
+
+    def delete(self, name: str) -> None:
+        path = self.root / name
+        with suppress(FileNotFoundError):
+            path.unlink()
+        with suppress(OSError):  # a shard directory goes with its last shard; on a bucket it never existed
+            if path.parent.parent != self.root:
+                path.parent.rmdir()
+
+    def _walk(self, directory: Path, prefix: str, found: list[Entry]) -> None:
+        try:
+            scan = os.scandir(directory)
+        except FileNotFoundError:
+            if not self.root.is_dir():
+                raise
+            return
+        with scan:
+            for item in scan:
+                try:
+                    if item.is_dir(follow_symlinks=False):
+                        self._walk(directory / item.name, f"{prefix}{item.name}/", found)
+                    else:
+                        status = item.stat()
+                        found.append(Entry(prefix + item.name, status.st_size, status.st_mtime))
+                except FileNotFoundError:
+                    continue  # deleted while listing
+
+    def _write_new(self, path: Path, chunks: Iterable[memoryview]) -> int:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        written = self._write_and_close(fd, chunks)
+        if (size := path.stat().st_size) != written:
+            raise OSError(errno.EIO, f"{written} bytes were written but the file holds {size}", str(path))
+        return written
+
+    def _write_and_close(self, fd: int, chunks: Iterable[memoryview]) -> int:
+        written = 0
+        try:
+            for chunk in chunks:
+                rest = chunk.cast("B")
+                while rest.nbytes:
+                    count = os.write(fd, rest)
+                    rest = rest[count:]
+                    written += count
+            if self.medium is Medium.DISK:
+                os.fsync(fd)
+        except BaseException:
+            with suppress(OSError):
+                os.close(fd)
+            raise
+        os.close(fd)  # on a mount the upload ends here: its error is the write's
+        return written
+
+    def _stage(self, content: bytes) -> Path:
+        staging = self.root / STAGING
+        self._make_directory(staging)
+        staged = staging / secrets.token_hex(8)
+        self._write_new(staged, [memoryview(content)])
+        return staged
+
+    def _link_new(self, path: Path, content: bytes) -> bool:
+        """Publish by hard link; False where the file system has none."""
+        staged = self._stage(content)
+        try:
+            staged_at = staged.stat().st_mtime
+            os.link(staged, path)
+        except OSError as error:
+            if error.errno in {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}:
+                return False
+            raise
+        finally:
+            staged.unlink(missing_ok=True)
+        self._sweep_staging(staged_at)
+        return True
+
+    def _sweep_staging(self, now_s: float) -> None:
+        """Remove what killed attempts left there, by the file system's own clock."""
+        with suppress(OSError):
+            for left in (self.root / STAGING).iterdir():
+                if now_s - left.stat().st_mtime > STALE_S:
+                    left.unlink(missing_ok=True)
+
+    def _make_directory(self, directory: Path) -> None:
+        if directory.is_dir():
+            return
+        if directory != self.root:
+            self._make_directory(directory.parent)
+        directory.mkdir(exist_ok=True)
+        self._sync_directory(directory.parent)
+
+    def _sync_directory(self, directory: Path) -> None:
+        if self.medium is Medium.MOUNT:
+            return
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def medium_of(path: Path) -> Medium:
+    """MOUNT when `path` lies on a FUSE file system, by /proc/self/mountinfo (proc(5)); DISK otherwise."""
+    target = str(path.resolve())
+    best, kind = "", ""
+    with suppress(OSError):
+        for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            left, _, right = line.partition(" - ")
+            point = left.split(" ")[4].encode().decode("unicode_escape")
+            inside = point == "/" or target == point or target.startswith(point + "/")
+            if inside and len(point) >= len(best):
+                best, kind = point, right.split(" ")[0]
+    return Medium.MOUNT if kind.startswith("fuse") else Medium.DISK

@@ -1,0 +1,59 @@
+"""Claiming an epoch on a line, and finding out that a newer attempt took over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.checkpoint.names import CHECKPOINTS, LEDGER, Attempt, CheckpointName, stem
+from app.contract import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from app.checkpoint.store import Store
+
+
+class Superseded(Refusal):
+    """A newer attempt works on this line. What this one committed stays valid; it must not write any more."""
+
+
+def claim(store: Store, document: Callable[[Attempt], bytes]) -> Attempt:
+    """Take an epoch one above any seen, by creating `document(attempt)` in the ledger. Raises OSError.
+
+    Without compare-and-swap two attempts may see the same highest epoch. Both then look again, and the one with the
+    smaller nonce moves up; even if both miss each other, (epoch, nonce) orders them and the smaller finds itself superseded.
+    """
+    while True:
+        attempt = Attempt(_highest_epoch(store) + 1)
+        try:
+            store.publish(attempt.document, document(attempt))
+        except FileExistsError:
+            continue
+        if superseded_by(store, attempt) is None:
+            return attempt
+        store.delete(attempt.document)
+
+
+def superseded_by(store: Store, attempt: Attempt) -> Attempt | None:
+    """The newest attempt on the line if that is not `attempt`."""
+    newest = max(attempts(store), default=attempt)
+    return newest if newest > attempt else None
+
+
+def refuse_if_superseded(store: Store, attempt: Attempt) -> None:
+    if newer := superseded_by(store, attempt):
+        raise Superseded(
+            f"Attempt {newer} works on this checkpoint line now, so attempt {attempt} stops and writes nothing more. Its "
+            "earlier checkpoints are safe. If two executions share the line, cancel one: gcloud run jobs executions cancel"
+        )
+
+
+def attempts(store: Store) -> list[Attempt]:
+    """Every attempt that claimed an epoch, oldest first. The claim is the document's name; its content may be torn."""
+    return sorted(found for entry in store.list(LEDGER) if (found := Attempt.parse(stem(entry.name))))
+
+
+def _highest_epoch(store: Store) -> int:
+    committed = (CheckpointName.parse(stem(entry.name)) for entry in store.list(CHECKPOINTS))
+    epochs = [name.epoch for name in committed if name] + [attempt.epoch for attempt in attempts(store)]
+    return max(epochs, default=0)

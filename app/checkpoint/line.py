@@ -1,0 +1,116 @@
+"""One task's checkpoint line: an attempt's way to resume, commit, mark the end, and prune."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from app import logs
+from app.checkpoint import retention, writer
+from app.checkpoint.epochs import Superseded
+from app.checkpoint.names import CHECKPOINTS, CheckpointName, stem
+from app.checkpoint.resume import Resumer
+from app.checkpoint.store import read
+
+if TYPE_CHECKING:
+    from app.checkpoint.codec import Encoded
+    from app.checkpoint.names import Attempt
+    from app.checkpoint.reader import Loaded
+    from app.checkpoint.store import Store
+    from app.checkpoint.writer import Origin
+
+LATEST = "latest.json"
+DONE = "done.json"
+
+
+@dataclass
+class Line:
+    """Used by one thread at a time."""
+
+    store: Store
+    attempt: Attempt
+    keep: int = 3
+    """How many verified checkpoints stay."""
+    _verified: set[CheckpointName] = field(default_factory=set[CheckpointName])
+    _resumed_from: CheckpointName | None = None
+    _tries: dict[int, int] = field(default_factory=dict[int, int])
+
+    def resume(self, *, ever_committed: bool) -> Loaded | None:
+        """The newest checkpoint that verifies; see resume.py for what it raises."""
+        loaded = Resumer(self.store, str(self.attempt)).newest(ever_committed=ever_committed)
+        if loaded:
+            self._resumed_from = loaded.name
+            self._verified.add(loaded.name)
+        return loaded
+
+    def commit(self, step: int, state: Encoded, origin: Origin) -> CheckpointName:
+        """Write and announce the state after `step` steps. Raises OSError (nothing was announced) and Superseded."""
+        retry = self._tries.get(step, 0)
+        self._tries[step] = retry + 1
+        name = CheckpointName.of(self.attempt, step, retry)
+        try:
+            writer.commit(self.store, name, state, origin)
+        except (OSError, Superseded):
+            self._clear_away(name)
+            raise
+        self._verified.add(name)
+        self._after_commit(name)
+        return name
+
+    def finish(self, document: dict[str, Any]) -> None:
+        """Mark the whole work as complete. Raises OSError."""
+        self.store.replace(DONE, json.dumps(document).encode())
+
+    def _after_commit(self, name: CheckpointName) -> None:
+        """Hint and pruning: the checkpoint is durable already, so trouble here is told and survived."""
+        hint = {
+            "format": 1,
+            "name": str(name),
+            "step": name.step,
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        try:
+            self.store.replace(LATEST, json.dumps(hint).encode())
+            present = [
+                found for entry in self.store.list(CHECKPOINTS) if (found := CheckpointName.parse(stem(entry.name)))
+            ]
+            doomed = retention.expendable(present, self._verified, self.keep, self._resumed_from, self.attempt)
+            retention.prune(self.store, self.attempt, doomed)
+            self._verified.difference_update(doomed)
+            if len(self._verified) >= self.keep:
+                self._sweep(name)
+        except OSError as error:
+            logs.warning(
+                f"Checkpoint {name} is safe, but pruning older ones failed: {error}. The next save tries again."
+            )
+
+    def _sweep(self, name: CheckpointName) -> None:
+        now = max(
+            (entry.modified_s for entry in self.store.list(CHECKPOINTS) if stem(entry.name) == str(name)), default=0
+        )
+        if removed := retention.sweep(self.store, self.attempt, now):
+            logs.info(f"Removed {len(removed)} shards that killed saves had left behind.")
+
+    def _clear_away(self, name: CheckpointName) -> None:
+        """Free the bytes of a failed save, unless its manifest may have come into being after all."""
+        with suppress(OSError):
+            if all(stem(entry.name) != str(name) for entry in self.store.list(CHECKPOINTS)):
+                for entry in self.store.list(name.shards):
+                    self.store.delete(entry.name)
+
+
+def finished(store: Store) -> dict[str, Any] | None:
+    """The content of done.json, or None while the work is not complete. A torn one counts as absent. Raises OSError."""
+    return document(store, DONE)
+
+
+def document(store: Store, name: str) -> dict[str, Any] | None:
+    """A small JSON document, or None when it is absent or torn. Raises OSError."""
+    try:
+        found = json.loads(read(store, name))
+    except (FileNotFoundError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None

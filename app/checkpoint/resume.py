@@ -1,0 +1,170 @@
+"""Choosing what to resume from: the newest checkpoint whose content verifies, and never silently nothing.
+
+What can be wrong with a candidate, and what follows:
+
+- torn: its manifest is cut short. It was never committed; ignored.
+- damaged: content differs from its checksum, and a second, fresh read says so too. Recorded in quarantine; the next
+  older one is tried. Nothing is moved or deleted.
+- vanished: an object is gone, as when a newer attempt prunes. The line is listed again.
+- unreadable: EIO, EACCES, a timeout. Tried again; then the attempt ends and the platform's retry resumes. Never a reason to
+  fall back to an older checkpoint.
+- unsupported: a format of another version. Refused.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TypeVar
+
+from app import logs
+from app.checkpoint import reader
+from app.checkpoint.manifest import Damaged, Torn, Unsupported
+from app.checkpoint.names import CHECKPOINTS, QUARANTINE, CheckpointName, stem
+from app.contract import Refusal, TryAgain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from app.checkpoint.reader import Loaded
+    from app.checkpoint.store import Store
+
+T = TypeVar("T")
+
+READ_TRIES = 4
+LISTINGS = 3
+
+
+class NothingLoads(Refusal):
+    """Checkpoints were committed and none can be used: starting from step 0 would hide the loss."""
+
+
+class StoreUnavailable(TryAgain):
+    """The storage did not answer in several tries."""
+
+
+@dataclass(frozen=True)
+class Resumer:
+    """One search for a checkpoint. `sleep` is replaced in tests."""
+
+    store: Store
+    found_by: str
+    """The attempt that searches, for the quarantine record."""
+    sleep: Callable[[float], None] = time.sleep
+
+    def newest(self, *, ever_committed: bool) -> Loaded | None:
+        """The newest checkpoint that verifies, or None on a line where nothing was ever committed.
+
+        `ever_committed` is what the ledger knows: a line whose only manifest is now unreadable must not start over.
+        Raises NothingLoads, StoreUnavailable, Refusal.
+        """
+        for _ in range(LISTINGS):
+            reasons = list[str]()
+            try:
+                found = self._first_sound(reasons)
+            except FileNotFoundError as vanished:
+                logs.info(f"{vanished.filename} vanished while it was read; listing again.")
+                continue
+            if found is None and (reasons or ever_committed):
+                raise NothingLoads(_nothing_loads(reasons))
+            return found
+        raise StoreUnavailable(
+            "Checkpoints vanished while they were read, several times. Ending; a retry lists them again."
+        )
+
+    def _first_sound(self, reasons: list[str]) -> Loaded | None:
+        quarantined = self._quarantined()
+        for name in self._candidates():
+            if name in quarantined:
+                reasons.append(f"{name}: {quarantined[name]} (found earlier)")
+                continue
+            try:
+                return self._verified(name)
+            except Torn as torn:
+                logs.info(f"Ignoring {name}: its save did not finish ({torn}).")
+            except Unsupported as other:
+                raise Refusal(
+                    f"Checkpoint {name} cannot be used: {other}. It was written by another version of this program; run that "
+                    "version, or start a new line under another CHECKPOINT_DIR. Nothing was changed."
+                ) from other
+            except Damaged as damaged:
+                reasons.append(f"{name}: {damaged}")
+                self._quarantine(name, str(damaged))
+        return None
+
+    def _candidates(self) -> Sequence[CheckpointName]:
+        """Newest first. Files whose names are not a checkpoint's are none of ours."""
+        entries = self._patiently(lambda: self.store.list(CHECKPOINTS))
+        return sorted((name for entry in entries if (name := CheckpointName.parse(stem(entry.name)))), reverse=True)
+
+    def _quarantined(self) -> dict[CheckpointName, str]:
+        """A record stands for its checkpoint by its name; its content is only the reason."""
+        found = dict[CheckpointName, str]()
+        for entry in self._patiently(lambda: self.store.list(QUARANTINE)):
+            if name := CheckpointName.parse(stem(entry.name)):
+                found[name] = "in quarantine"
+        return found
+
+    def _verified(self, name: CheckpointName) -> Loaded:
+        try:
+            return self._patiently(lambda: self._load(name))
+        except Damaged:
+            self.sleep(0.2)
+            return self._patiently(lambda: self._load(name))
+
+    def _load(self, name: CheckpointName) -> Loaded:
+        try:
+            return reader.load(self.store, name)
+        except FileNotFoundError:
+            if any(entry.name == name.manifest for entry in self.store.list(CHECKPOINTS)):
+                # Manifests go before shards when pruned, so this is no pruning: the shard is lost.
+                raise Damaged("one of its shards is missing") from None
+            raise
+
+    def _patiently(self, action: Callable[[], T]) -> T:
+        """Storage errors are tried again with growing pauses: 0.5 s, 1 s, 2 s."""
+        for attempt in range(READ_TRIES):
+            try:
+                return action()
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                if attempt == READ_TRIES - 1:
+                    raise StoreUnavailable(
+                        f"Reading checkpoints failed {READ_TRIES} times: {error}. Nothing was changed. Ending, so that a retry "
+                        "reads them again; if it persists, look at the bucket's mount and the service account's role."
+                    ) from error
+                logs.warning(f"Reading checkpoints failed ({error}); trying again.")
+                self.sleep(0.5 * 2**attempt)
+        raise AssertionError
+
+    def _quarantine(self, name: CheckpointName, reason: str) -> None:
+        logs.error(
+            f"Checkpoint {name} is damaged: {reason}. It is left in place, recorded in quarantine, and not used."
+        )
+        record = {
+            "format": 1,
+            "name": str(name),
+            "reason": reason,
+            "found_by": self.found_by,
+            "found_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        try:
+            self.store.publish(name.record, json.dumps(record).encode())
+        except FileExistsError:
+            pass
+        except OSError as error:
+            logs.warning(f"The quarantine record of {name} could not be written ({error}); it will be found again.")
+
+
+def _nothing_loads(reasons: Sequence[str]) -> str:
+    listed = (
+        "".join(f"\n  {reason}" for reason in reasons) or "\n  no manifest is left, but the ledger says there was one"
+    )
+    return (
+        f"Checkpoints were committed on this line and none of them loads:{listed}\n"
+        "Nothing was changed. Restore the objects (bucket versioning or a copy); or, to accept the loss and start from step 0, "
+        "use another CHECKPOINT_DIR or delete this line's directory."
+    )

@@ -1,0 +1,62 @@
+"""Where a checkpoint line lives, as the engine sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One object: its name below the line's root, its size, and when the *store's* clock saw it change (Unix seconds)."""
+
+    name: str
+    size_bytes: int
+    modified_s: float
+
+
+class Store(Protocol):
+    """Six methods, shaped by the weakest store that must be right.
+
+    Objects have names, not handles, and are written once from start to end, because a bucket mount streams only such
+    writes. There is no rename and no lock, because a mount has neither. `create` and `publish` both refuse to overwrite;
+    they are apart because a shard may be left half-written under its name (nothing refers to it yet), while the manifest
+    that `publish` writes *is* the commit and appears whole wherever the medium can do that. `replace` is for hints
+    only: a reader must bear finding it torn.
+
+    Every method raises OSError for storage trouble: FileExistsError and FileNotFoundError mean what they say, the rest
+    (EIO, EACCES, ENOSPC, ...) is the medium's own word.
+    """
+
+    def list(self, prefix: str) -> list[Entry]:
+        """Every object whose name starts with `prefix`, which ends in "/"; empty if there is none. In name order."""
+        ...
+
+    def open(self, name: str) -> BinaryIO:
+        """An object for reading from its start. A second `open` is a fresh read."""
+        ...
+
+    def create(self, name: str, chunks: Iterable[memoryview]) -> int:
+        """Write a new object; durable, closed without error and of the size written when this returns that size (bytes)."""
+        ...
+
+    def publish(self, name: str, content: bytes) -> None:
+        """Write a new small object, durable when this returns."""
+        ...
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Write a small object over whatever is there."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Remove an object; it being gone already is no error."""
+        ...
+
+
+def read(store: Store, name: str) -> bytes:
+    """The whole of a small object."""
+    with store.open(name) as file:
+        return file.read()

@@ -1,0 +1,112 @@
+"""What Cloud Run tells a task (its environment), and what a task tells Cloud Run (its exit code)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class ExitCode(IntEnum):
+    """Every way a task ends on its own. Cloud Run retries anything but 0; docs/exit-codes.md is checked against this."""
+
+    DONE = 0
+    FAILED = 70
+    HANDED_OFF = 75
+    REFUSED = 78
+    STOPPED = 143
+
+
+class Reason:
+    """Why an attempt ended, as its ledger document says it; None there means killed without notice."""
+
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    HANDED_OFF = "handed-off"
+    FAILED = "failed"
+    HUNG = "hung"
+    REFUSED = "refused"
+
+
+class TaskError(Exception):
+    """An end with a known exit code. Its message is for the person who reads the log at night."""
+
+    exit_code = ExitCode.FAILED
+    reason = Reason.FAILED
+
+
+class Refusal(TaskError):
+    """Trying again cannot help: a setting, a missing GPU, another model's checkpoint."""
+
+    exit_code = ExitCode.REFUSED
+    reason = Reason.REFUSED
+
+
+class TryAgain(TaskError):
+    """The surroundings failed (storage unavailable), not the program: the platform's retry resumes."""
+
+    exit_code = ExitCode.HANDED_OFF
+    reason = Reason.HANDED_OFF
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task attempt as the platform describes it. Outside Cloud Run: job "job", task 0 of 1, attempt 0."""
+
+    checkpoint_dir: Path
+    """Root under which each task keeps its checkpoint line: the bucket's mount, or any directory."""
+    job: str = "job"
+    execution: str = ""
+    """Name of the execution; empty outside Cloud Run."""
+    index: int = 0
+    count: int = 1
+    attempt: int = 0
+    """The platform's attempt number: 0 first, starts again with every execution."""
+    required_gpu: str | None = None
+    timeout_s: int | None = None
+    """The platform ends this attempt that many seconds after its start; None: it does not."""
+
+    @property
+    def line(self) -> Path:
+        """Directory of this task's checkpoint line."""
+        return self.checkpoint_dir / f"{self.job}-task-{self.index}"
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Task:
+        """Raises Refusal, naming the variable, when one is missing or malformed."""
+        root = environment.get("CHECKPOINT_DIR", "")
+        if not root:
+            raise Refusal(
+                "CHECKPOINT_DIR is not set, so there is nowhere to keep checkpoints. In the job it is the mount path of the "
+                "bucket's volume; by hand: CHECKPOINT_DIR=/some/directory python -m app"
+            )
+        if "://" in root:
+            raise Refusal(
+                f"CHECKPOINT_DIR is {root!r}, but this worker writes to directories only. Mount the bucket as a volume and "
+                "set CHECKPOINT_DIR to the mount path, e.g. /checkpoints."
+            )
+        job = environment.get("CLOUD_RUN_JOB", "job")
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", job):
+            raise Refusal(f"CLOUD_RUN_JOB is {job!r}: not a job name, and checkpoints are kept under it.")
+        return cls(
+            checkpoint_dir=Path(root),
+            job=job,
+            execution=environment.get("CLOUD_RUN_EXECUTION", ""),
+            index=_integer(environment, "CLOUD_RUN_TASK_INDEX", 0),
+            count=_integer(environment, "CLOUD_RUN_TASK_COUNT", 1, least=1),
+            attempt=_integer(environment, "CLOUD_RUN_TASK_ATTEMPT", 0),
+            required_gpu=environment.get("REQUIRED_GPU") or None,
+            timeout_s=_integer(environment, "TASK_TIMEOUT_S", 0) or None,
+        )
+
+
+def _integer(environment: Mapping[str, str], name: str, default: int, least: int = 0) -> int:
+    text = environment.get(name, "") or str(default)
+    if not text.isascii() or not text.isdigit() or int(text) < least:
+        raise Refusal(f"{name} is {text!r}; it must be a whole number of at least {least}.")
+    return int(text)

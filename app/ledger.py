@@ -1,0 +1,163 @@
+"""The ledger: one document an attempt, the durable progress of all of them, and the verdict that stops a crash loop."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from app import logs
+from app.checkpoint import epochs
+from app.checkpoint.line import document
+from app.checkpoint.names import Attempt
+from app.contract import Reason, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.checkpoint.store import Store
+    from app.contract import Task
+
+VERDICT = "verdict.json"
+FAILURES = 3
+"""So many attempts of one execution in a row that failed without a new durable step are a verdict."""
+
+
+class NoProgress(Refusal):
+    """The breaker: the program fails every time at the same place, and each attempt is billed."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One attempt, as its document in the ledger says."""
+
+    epoch: int
+    nonce: str
+    job: str
+    execution: str
+    task_index: int
+    platform_attempt: int
+    started_at: str
+    resumed_from_step: int | None = None
+    resumed_from: str | None = None
+    last_step: int = 0
+    last_durable_step: int | None = None
+    """Newest step this attempt knows to be durable: what it resumed from, or what it committed since."""
+    ended_at: str | None = None
+    exit_code: int | None = None
+    reason: str | None = None
+    """See contract.Reason; None: under way, or killed without notice."""
+    format: int = 1
+
+    @property
+    def made_progress(self) -> bool:
+        return self.last_durable_step is not None and self.last_durable_step > (self.resumed_from_step or 0)
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self), indent=1).encode()
+
+
+class Ledger:
+    """This attempt's document, kept up to date. Trouble with it is told and survived: truth is in the manifests."""
+
+    def __init__(self, store: Store, attempt: Attempt, record: Record) -> None:
+        self.attempt = attempt
+        self.record = record
+        self._store = store
+
+    @classmethod
+    def open(cls, store: Store, task: Task) -> Ledger:
+        """Claim an epoch for this attempt. Raises OSError."""
+
+        def first(attempt: Attempt) -> Record:
+            return Record(
+                epoch=attempt.epoch,
+                nonce=attempt.nonce,
+                job=task.job,
+                execution=task.execution,
+                task_index=task.index,
+                platform_attempt=task.attempt,
+                started_at=_now(),
+            )
+
+        attempt = epochs.claim(store, lambda claimed: first(claimed).encode())
+        return cls(store, attempt, first(attempt))
+
+    def resumed(self, name: str, step: int) -> None:
+        self._update(resumed_from=name, resumed_from_step=step, last_step=step, last_durable_step=step)
+
+    def durable(self, step: int, last_step: int) -> None:
+        self._update(last_durable_step=step, last_step=last_step)
+
+    def end(self, code: int, reason: str, last_step: int) -> None:
+        """The first end counts."""
+        if self.record.ended_at is None:
+            self._update(ended_at=_now(), exit_code=int(code), reason=reason, last_step=last_step)
+
+    def _update(self, **changes: Any) -> None:
+        self.record = replace(self.record, **changes)
+        try:
+            self._store.replace(self.attempt.document, self.record.encode())
+        except OSError as error:
+            logs.warning(
+                f"The ledger document {self.attempt.document} could not be written: {error}. Checkpoints are safe."
+            )
+
+
+def read_all(store: Store) -> list[Record]:
+    """Every attempt's record, oldest first; torn documents are left out. Raises OSError."""
+    known = {each.name for each in fields(Record)}
+    records = list[Record]()
+    for attempt in epochs.attempts(store):
+        content = document(store, attempt.document)
+        if content is not None:
+            try:
+                records.append(Record(**{key: value for key, value in content.items() if key in known}))
+            except TypeError:
+                continue
+    return records
+
+
+def ever_committed(records: Sequence[Record]) -> bool:
+    """Whether some attempt knew a durable step."""
+    return any(record.last_durable_step is not None for record in records)
+
+
+def refuse_without_progress(store: Store, records: Sequence[Record], task: Task) -> None:
+    """The breaker. `records` are the attempts before this one. Raises NoProgress.
+
+    It looks at this execution only: starting another one is a person's decision to try again.
+    """
+    if not task.execution:
+        return
+    verdict = document(store, VERDICT)
+    if verdict is not None and verdict.get("execution") == task.execution:
+        raise NoProgress(str(verdict.get("message")))
+    failures = _failures_in_a_row([record for record in records if record.execution == task.execution])
+    if failures < FAILURES:
+        return
+    message = (
+        f"{failures} attempts in a row failed without a new durable step, so trying again costs money and helps nothing. The "
+        f"last checkpoint is safe. Read the error of attempt e{records[-1].epoch:04d} in the log, mend it, and start a new execution."
+    )
+    content = {"format": 1, "execution": task.execution, "message": message, "failures": failures, "at": _now()}
+    try:
+        store.replace(VERDICT, json.dumps(content).encode())
+    except OSError as error:
+        logs.warning(f"{VERDICT} could not be written: {error}")
+    raise NoProgress(message)
+
+
+def _failures_in_a_row(records: Sequence[Record]) -> int:
+    """Failures at the end of the list; attempts killed without notice neither count nor excuse."""
+    count = 0
+    for record in reversed(records):
+        if record.made_progress or record.reason not in (Reason.FAILED, Reason.HUNG, None):
+            break
+        count += record.reason is not None
+    return count
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

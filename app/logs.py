@@ -1,0 +1,79 @@
+"""Log lines: one JSON object a line with `severity` on Cloud Run, text on a terminal.
+
+Each line is a single `os.write`, so nothing is buffered and `os._exit` loses nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import sys
+import time
+import traceback
+from typing import Any
+
+_FIELDS = dict[str, Any]()
+"""Added to every JSON line: which attempt speaks."""
+
+
+def label(**fields: Any) -> None:
+    """Put these fields on every later JSON line."""
+    _FIELDS.update(fields)
+
+
+def info(message: str, **fields: Any) -> None:
+    emit("INFO", message, **fields)
+
+
+def warning(message: str, **fields: Any) -> None:
+    emit("WARNING", message, **fields)
+
+
+def error(message: str, **fields: Any) -> None:
+    emit("ERROR", message, **fields)
+
+
+def failure(message: str, caught: BaseException) -> None:
+    """An error with its traceback in the message, where Error Reporting looks for it."""
+    emit("ERROR", f"{message}\n{''.join(traceback.format_exception(caught)).rstrip()}")
+
+
+def emit(severity: str, message: str, **fields: Any) -> None:
+    if _as_json():
+        finite = {key: _finite(value) for key, value in {**_FIELDS, **fields}.items()}
+        line = json.dumps({"severity": severity, "message": message, **finite}, default=str)
+    else:
+        mark = "" if severity == "INFO" else f"{severity} "
+        line = f"{time.strftime('%H:%M:%S')} {mark}{message}"
+    _write(line.encode(errors="replace") + b"\n")
+
+
+def adopt_library_logs() -> None:
+    """Send what libraries log through the standard `logging` module the same way."""
+    logging.basicConfig(handlers=[_Handler()], level=logging.WARNING, force=True)
+    logging.captureWarnings(capture=True)
+
+
+class _Handler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        emit(record.levelname if record.levelname != "NOTSET" else "DEFAULT", f"{record.name}: {record.getMessage()}")
+
+
+def _as_json() -> bool:
+    return "CLOUD_RUN_JOB" in os.environ and not os.isatty(1)
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN; Cloud Logging would turn the whole line into text."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _write(line: bytes) -> None:
+    try:
+        while line:
+            line = line[os.write(1, line) :]
+    except OSError as lost:  # a closed stdout must not end a training run
+        if sys.__stderr__ is not None:
+            sys.__stderr__.write(f"log line lost: {lost}\n")

@@ -1,0 +1,198 @@
+"""The saver thread: writes the snapshots it is given and, when a stop comes, decides what to save in the time that is left."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from app import logs
+from app.checkpoint import codec
+from app.checkpoint.epochs import Superseded
+from app.contract import ExitCode, Reason, TryAgain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from app.checkpoint.codec import Encoded
+    from app.checkpoint.line import Line
+    from app.checkpoint.writer import Origin
+    from app.ledger import Ledger
+    from app.loop.gate import Gate
+    from app.loop.program import Boundary
+    from app.shutdown import Shutdown
+
+FINAL_TRIES = 4
+
+
+class SaveFailed(TryAgain):
+    """A save that the task cannot end without did not succeed."""
+
+
+@dataclass
+class Statistics:
+    """What saves cost so far."""
+
+    durable_step: int
+    """Newest step known to be durable; the start step before the first save (nothing newer is lost by stopping there)."""
+    failures_in_a_row: int = 0
+    failures: int = 0
+    seconds: float = 0.0
+    """How long the last save took."""
+    bytes_per_s: float | None = None
+
+
+@dataclass
+class Saver:
+    """One thread that owns the line. `submit` waits for the save before, so at most one snapshot is in memory."""
+
+    line: Line
+    ledger: Ledger
+    origin: Origin
+    gate: Gate[Boundary]
+    shutdown: Shutdown
+    state_of: Callable[[Boundary], dict[str, Any]]
+    statistics: Statistics
+    last_step: Callable[[], int]
+    """The step the program is in, for the ledger."""
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _job: tuple[int, Encoded] | None = None
+    _error: Exception | None = None
+    _stop: bool = False
+    _closing: bool = False
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._serve, name="saver", daemon=True)
+        self._thread.start()
+
+    def submit(self, step: int, snapshot: Encoded) -> None:
+        """Write this in the background. A failure is logged and counted; `statistics` shows it."""
+        with self._changed:
+            self._changed.wait_for(self._idle)
+            self._job = (step, snapshot)
+            self._changed.notify_all()
+
+    def wait(self) -> None:
+        """Until nothing is being written."""
+        with self._changed:
+            self._changed.wait_for(self._idle)
+
+    def save_now(self, step: int, snapshot: Encoded) -> None:
+        """Write this and wait until it is durable; a few tries. Raises SaveFailed."""
+        for attempt in range(FINAL_TRIES):
+            self.submit(step, snapshot)
+            self.wait()
+            if self.statistics.durable_step == step:
+                return
+            if attempt < FINAL_TRIES - 1:
+                time.sleep(0.5 * 2**attempt)
+        raise SaveFailed(
+            f"Step {step} could not be saved in {FINAL_TRIES} tries: {self._error}. The last durable checkpoint is step "
+            f"{self.statistics.durable_step}; a retry resumes from it."
+        ) from self._error
+
+    def on_stop(self) -> None:
+        """From the stop watcher: freeze what may be saved, then decide in the saver thread."""
+        self.gate.close()
+        with self._changed:
+            self._stop = True
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Finish what is being written and end the thread."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread:
+            self._thread.join()
+
+    def _idle(self) -> bool:
+        return self._job is None
+
+    def _serve(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._job is not None or self._stop or self._closing)
+                job, stop, closing = self._job, self._stop, self._closing
+            if job:
+                self._write(*job)
+                with self._changed:
+                    self._job = None
+                    self._changed.notify_all()
+            elif stop:
+                self._save_for_stop()
+                with self._changed:
+                    self._stop = False
+            elif closing:
+                return
+
+    def _write(self, step: int, snapshot: Encoded) -> None:
+        statistics, began = self.statistics, time.monotonic()
+        try:
+            name = self.line.commit(step, snapshot, self.origin)
+        except Superseded as superseded:
+            logs.error(str(superseded))
+            self.shutdown.leave(superseded.exit_code, superseded.reason)
+        except Exception as error:  # noqa: BLE001 - a failed periodic save must not end the run
+            self._error = error
+            statistics.failures += 1
+            statistics.failures_in_a_row += 1
+            detail = str(error) if isinstance(error, OSError) else "".join(traceback.format_exception(error)).rstrip()
+            logs.error(
+                f"Saving step {step} failed ({detail}); that is failure {statistics.failures}. Training goes on; the last durable "
+                f"checkpoint is step {statistics.durable_step}, and the save is tried again.",
+                step=step,
+            )
+            return
+        self._error = None
+        statistics.failures_in_a_row = 0
+        statistics.durable_step = step
+        statistics.seconds = time.monotonic() - began
+        statistics.bytes_per_s = snapshot.size_bytes / max(statistics.seconds, 1e-6)
+        self.ledger.durable(step, max(step, self.last_step()))
+        logs.info(
+            f"Checkpoint {name} is durable: {snapshot.size_bytes / 1e6:.1f} MB in {statistics.seconds:.2f} s.",
+            step=step,
+            save_s=round(statistics.seconds, 3),
+            save_bytes=snapshot.size_bytes,
+        )
+
+    def _save_for_stop(self) -> None:
+        """CLEAN: save the last boundary. DIRTY: wait for the next one as long as a save still fits. Else: trust the last."""
+        estimate = self.statistics.seconds
+        boundary = self.gate.settled(self.shutdown.remaining_s() - estimate)
+        durable, left = self.statistics.durable_step, self.shutdown.remaining_s()
+        if boundary is None:
+            if self.gate.work_is_over:
+                return  # the training thread makes the final save, or says how it failed
+            logs.warning(
+                f"No step boundary came within the grace period; trusting the last durable checkpoint, step {durable}."
+            )
+        elif boundary.step <= durable:
+            logs.info(
+                f"Step {boundary.step} needs no saving: nothing was done since."
+                if boundary.step
+                else "Nothing to save yet."
+            )
+        elif estimate > left:
+            logs.warning(
+                f"A save takes {estimate:.1f} s and {left:.1f} s are left; trusting the last checkpoint, step {durable}."
+            )
+        else:
+            logs.info(
+                "Saving checkpoint...",
+                step=boundary.step,
+                grace_left_s=round(left, 2),
+                save_estimate_s=round(estimate, 2),
+            )
+            try:
+                self._write(boundary.step, codec.encode(self.state_of(boundary)))
+            except Exception as error:  # noqa: BLE001 - the process leaves in any case
+                logs.failure(
+                    f"Saving step {boundary.step} failed; trusting the last durable checkpoint, step {durable}.", error
+                )
+        self.shutdown.leave(ExitCode.STOPPED, Reason.STOPPED)

@@ -1,0 +1,75 @@
+"""The loop API: five lines that make a training loop survive being killed.
+
+from app import session
+
+with session(model=model, optimizer=optimizer, scheduler=scheduler, data=batches, total_steps=10_000) as run:
+    for step in run.steps():              # starts where the newest verified checkpoint ends
+        loss = train_step(model, optimizer, next(batches))
+        run.log(loss=loss)                # one curve over all attempts
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from app.loop.run import Run
+    from app.shutdown import Shutdown
+    from app.startup import Start
+
+
+def session(
+    *,
+    total_steps: int,
+    model: Any = None,
+    optimizer: Any = None,
+    scheduler: Any = None,
+    data: Any = None,
+    scaler: Any = None,
+    extra: Any = None,
+    every_steps: int | None = None,
+    every_minutes: float = 5.0,
+    keep: int = 3,
+    log_every: int = 1,
+    identity: dict[str, Any] | None = None,
+    fork: bool = False,
+    start: Start | None = None,
+    shutdown: Shutdown | None = None,
+) -> Run:
+    """A context manager around the training loop; see `app.loop.run.Run` for what it gives.
+
+    model, optimizer, scheduler, scaler: one object or a dict of names to objects (an EMA copy is a second model).
+    data, extra: anything with state_dict() and load_state_dict(); copied at every step, so keep it small.
+    every_steps: save after so many steps; without it as often as 1 % of the time allows, at most `every_minutes` apart.
+    keep: how many verified checkpoints stay (2 or more).
+    identity: JSON values that must be equal when the state is resumed, unless `fork`.
+    start, shutdown: given by `python -m app`; a script of your own leaves them out.
+
+    Raises Refusal (trying again cannot help) and TryAgain (storage trouble) with a message to act on.
+    """
+    import os
+
+    from app import shutdown as stopping
+    from app import startup
+    from app.contract import Task
+    from app.loop.interval import AtRisk, EverySteps
+    from app.loop.program import Program
+    from app.loop.run import Options, Run
+
+    if total_steps < 0 or (every_steps is not None and every_steps < 1) or keep < 2:
+        raise ValueError("total_steps must be 0 or more, every_steps 1 or more, keep 2 or more")
+    shutdown = shutdown or stopping.process
+    if start is None:
+        shutdown.install()
+        task = Task.from_environment(os.environ)
+        start = startup.begin(task, startup.open_store(task))
+    program = Program(model=model, optimizer=optimizer, scheduler=scheduler, scaler=scaler, data=data, extra=extra)
+    options = Options(
+        total_steps=total_steps,
+        interval=EverySteps(every_steps) if every_steps else AtRisk(every_minutes),
+        keep=keep,
+        log_every=log_every,
+        identity=identity or {},
+        fork=fork,
+    )
+    return Run(program, options, start, shutdown)

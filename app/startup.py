@@ -1,0 +1,86 @@
+"""The start of an attempt on its checkpoint line, before torch: storage there, work left, progress made, epoch claimed."""
+
+from __future__ import annotations
+
+import errno
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from app import ledger, logs
+from app.checkpoint import line
+from app.checkpoint.directory import DirectoryStore
+from app.checkpoint.resume import StoreUnavailable
+from app.contract import Refusal, Task
+from app.ledger import Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from app.checkpoint.store import Store
+
+T = TypeVar("T")
+
+TRIES = 4
+_HOPELESS = {
+    errno.EROFS: "it is read-only. Mount it writable (readOnly must be off), or choose another directory",
+    errno.EACCES: "this account may not write there. Grant roles/storage.objectUser on the bucket to the job's service account",
+    errno.EPERM: "this account may not write there. Grant roles/storage.objectUser on the bucket to the job's service account",
+    errno.ENOSPC: "it is full. Free some space or give it a larger disk; checkpoints present are untouched",
+    errno.EDQUOT: "its quota is used up. Free some space; checkpoints present are untouched",
+}
+
+
+@dataclass(frozen=True)
+class Start:
+    """An attempt that holds its epoch."""
+
+    task: Task
+    store: Store
+    ledger: Ledger
+    ever_committed: bool
+    """Whether an earlier attempt knew a durable step."""
+
+
+def open_store(task: Task) -> DirectoryStore:
+    """The task's line directory, made if need be inside an existing CHECKPOINT_DIR. Raises Refusal, StoreUnavailable."""
+    root = task.checkpoint_dir
+    if not root.is_dir():
+        found = "is not a directory" if root.exists() else "does not exist"
+        raise Refusal(
+            f"CHECKPOINT_DIR {root} {found}. In a job this means that the bucket's volume is not mounted there: check the job's "
+            "volume and mount path. By hand: create the directory first. Nothing was written."
+        )
+    _writing(root, lambda: task.line.mkdir(exist_ok=True))
+    return DirectoryStore(task.line)
+
+
+def begin(task: Task, store: Store) -> Start:
+    """Check the breaker and claim an epoch. Raises Refusal (NoProgress among them), StoreUnavailable."""
+    before = _writing(task.line, lambda: ledger.read_all(store))
+    ledger.refuse_without_progress(store, before, task)
+    opened = _writing(task.line, lambda: Ledger.open(store, task))
+    logs.label(attempt=str(opened.attempt), task_index=task.index)
+    return Start(task, store, opened, ledger.ever_committed(before))
+
+
+def finished(task: Task, store: Store, total_steps: int) -> dict[str, Any] | None:
+    """What done.json says if the line has reached `total_steps` already."""
+    done = _writing(task.line, lambda: line.finished(store))
+    return done if done is not None and int(done.get("step", -1)) >= total_steps else None
+
+
+def _writing(where: object, action: Callable[[], T]) -> T:
+    for attempt in range(TRIES):
+        try:
+            return action()
+        except OSError as error:
+            if error.errno in _HOPELESS:
+                raise Refusal(f"Checkpoints cannot be kept in {where}: {_HOPELESS[error.errno]}. ({error})") from error
+            if attempt == TRIES - 1:
+                raise StoreUnavailable(
+                    f"{where} failed {TRIES} times: {error}. Nothing was changed. Ending, so that a retry tries again."
+                ) from error
+            logs.warning(f"{where}: {error}; trying again.")
+            time.sleep(0.5 * 2**attempt)
+    raise AssertionError
