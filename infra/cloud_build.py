@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from google.api_core.exceptions import GoogleAPICallError, PermissionDenied, PreconditionFailed
+from google.api_core.exceptions import Forbidden, GoogleAPICallError, PreconditionFailed
 from google.auth.credentials import AnonymousCredentials, Credentials
 from google.cloud.devtools import cloudbuild_v1 as cb
 
@@ -173,7 +173,7 @@ def _run(client: cb.CloudBuildClient, request: BuildRequest, object_name: str, s
         try:
             finished = _once(client, request, object_name, sleep)
         except GoogleAPICallError as error:
-            fresh = isinstance(error, PermissionDenied) or "service account" in str(error).lower()
+            fresh = isinstance(error, Forbidden) or "service account" in str(error).lower()
             if wait_s is None or not fresh:
                 raise BuildError(f"Cloud Build did not take the build: {error.message}") from error
         else:

@@ -63,11 +63,9 @@ def _unknown(values: Mapping[str, str]) -> list[Problem]:
     problems: list[Problem] = []
     for name in sorted(set(values) - set(known)):
         near = get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"did you mean {NAMESPACE}:{near[0]}? " if near else ""
+        what = "no such key" + (f"; did you mean {NAMESPACE}:{near[0]}?" if near else "")
         remove = f"pulumi config rm {NAMESPACE}:{name}"
-        problems.append(
-            Problem(f"{NAMESPACE}:{name}", "no such key", f"{hint}docs/configuration.md lists every key", remove)
-        )
+        problems.append(Problem(f"{NAMESPACE}:{name}", what, "the keys that docs/configuration.md lists", remove))
     return problems
 
 
