@@ -192,12 +192,11 @@ def _explained(doing: str, call: Callable[[], T]) -> T:
 
 def _adoption(subject: Subject, id_: str) -> str:
     kind = subject.type
-    given = id_
-    if hasattr(kind, "import_form"):
-        return ""
-    parent = " --parent PARENT=URN (`pulumi stack --show-urns`)" if subject.nested else ""
+    parent = ""
+    if subject.nested:
+        parent = "It belongs to a component: add --parent NAME=URN of that, from `pulumi stack --show-urns`. "
     return (
-        f"\nIt exists, but this stack's state does not know it; nothing was changed. To adopt it: "
-        f"`pulumi import {kind.token} {subject.name} {given} --generate-code=false{parent}`, then `pulumi up`. "
-        "If nobody needs it, delete it and run `pulumi up` again."
+        "\nIt exists, but this stack's state does not know it; nothing was changed. To adopt it: "
+        f"`pulumi import {kind.token} {subject.name} {id_} --generate-code=false`, then `pulumi up`. "
+        f"{parent}If nobody needs it, delete it and run `pulumi up` again."
     )

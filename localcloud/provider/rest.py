@@ -115,7 +115,7 @@ class Rest:
 def _nothing_there(url: str) -> str:
     parts = urlsplit(url)
     return (
-        f"nothing answers at {parts.scheme}://{parts.netloc}: the local cloud is not running. Nothing was changed. "
+        f"nothing answers at {parts.scheme}://{parts.netloc}: the local cloud is not running, and nothing was sent. "
         "Start it with `gpujob local start` (or `python -m localcloud start`), then give the same command again."
     )
 

@@ -131,22 +131,29 @@ def _run_program(request: language_pb2.RunRequest, root_directory: str) -> langu
     try:
         with _as_program(directory):
             loop.run_until_complete(run_in_stack(program))
-    except pulumi.RunError as error:
-        return _failed(str(error))
-    except grpc.RpcError as error:
-        if error.code() == grpc.StatusCode.UNAVAILABLE:  # the engine is shutting down and has said why
-            return language_pb2.RunResponse(bail=True)
-        return _failed(f"the engine refused a call: {error.details()}")
     except SystemExit as error:
         if error.code not in (None, 0):
             return _failed(f"the program ended itself with sys.exit({error.code!r})")
     except BaseException as error:  # whatever the program raises is its own report
+        if _engine_is_leaving(error):
+            return language_pb2.RunResponse(bail=True)
+        if isinstance(error, pulumi.RunError):  # an error meant for people: its text is the whole of it
+            return _failed(str(error))
         return _failed("Program failed with an unhandled exception:\n" + _trace(error, directory))
     finally:
         _close(loop)
         sys.stdout.flush()
         sys.stderr.flush()
     return language_pb2.RunResponse()
+
+
+def _engine_is_leaving(error: BaseException | None) -> bool:
+    """Whether this is only the echo of an engine that has failed and said why, and now takes no more calls."""
+    while error is not None:
+        if isinstance(error, grpc.RpcError):
+            return error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _failed(message: str) -> language_pb2.RunResponse:
