@@ -16,6 +16,9 @@ ENV PYTHONUNBUFFERED=1 \
     PIP_ROOT_USER_ACTION=ignore \
     LD_LIBRARY_PATH=/usr/local/nvidia/lib64
 
+# Made early: this layer never changes.
+RUN groupadd --gid 10001 worker && useradd --uid 10001 --gid 10001 --create-home worker
+
 WORKDIR /app
 
 # torch, by far the largest layer. With TORCH_REQUIREMENT it brings its own CUDA libraries.
@@ -32,9 +35,8 @@ RUN if [ -n "$TORCH_REQUIREMENT" ]; then \
 
 COPY app/ app/
 
-# An own user. The bucket mount belongs to whoever the container runs as; nothing in the image needs to be written.
-RUN useradd --system --uid 10001 --no-create-home worker
-USER 10001
+# An own user, to whom the job mounts the bucket (infra/job.py). Caches (of torch's compiler, of the loader) go to its home.
+USER 10001:10001
 
 # Exec form: Python itself is process 1 and hears SIGTERM; a shell in between would not pass it on.
 CMD ["python", "-m", "app"]

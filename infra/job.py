@@ -13,7 +13,12 @@ from infra.settings import Settings
 VOLUME = "checkpoint-volume"
 COMMAND = ("python", "-m", "app")
 
+WORKER_UID = 10001
+"""The Dockerfile's user: it runs without root, so what is mounted must be its own."""
+
 MOUNT_OPTIONS = (
+    f"uid={WORKER_UID}",
+    f"gid={WORKER_UID}",
     "implicit-dirs",
     # A new attempt must see what the one before wrote a moment ago: nothing about the bucket may be remembered.
     "metadata-cache-ttl-secs=0",

@@ -56,7 +56,7 @@ def improved(job: dict) -> dict:
     template |= {"taskCount": 1, "parallelism": 1}
     # the execution environment that GPUs and mounts need
     task["executionEnvironment"] = "EXECUTION_ENVIRONMENT_GEN2"
-    # the mount remembers nothing
+    # the mount remembers nothing, and belongs to the worker's user
     volume["gcs"] |= {"readOnly": False, "mountOptions": list(MOUNT_OPTIONS)}
     # command and workload
     container |= {"commands": ["python", "-m", "app"], "args": ["language_model"]}
