@@ -1,0 +1,1 @@
+"""The executor: runs a job's tasks as processes of this machine, and ends them as Cloud Run does."""

@@ -1,0 +1,1 @@
+"""Cloud Logging: entries on disk, their filter language, and what container output becomes."""

@@ -1,0 +1,1 @@
+"""The API server: one ASGI application that answers for every Google endpoint."""

@@ -1,0 +1,334 @@
+"""Cloud Run Admin API v2: jobs, their executions and tasks, operations."""
+
+import copy
+
+from localcloud.build.images import parse
+from localcloud.executor.documents import ATTEMPTS, EXECUTION, TASK, condition, execution_reference
+from localcloud.jsontypes import Json, obj, objects
+from localcloud.resources import etag, timestamp, unique_id
+from localcloud.server import operations, policies
+from localcloud.server.errors import ApiError, aborted, already_exists, failed_precondition, invalid, not_found
+from localcloud.server.http import Call, Routes, page
+from localcloud.server.run_rules import check_job, check_job_id, seconds
+
+JOB = "run.job"
+JOB_TYPE = "google.cloud.run.v2.Job"
+EXECUTION_TYPE = "google.cloud.run.v2.Execution"
+routes = Routes("/run/v2", "/v2")
+_JOBS = "/projects/{project}/locations/{location}/jobs"
+_EXECUTIONS = _JOBS + "/{job}/executions"
+_TASKS = _EXECUTIONS + "/{execution}/tasks"
+# Google's Python clients send enums as numbers.
+_LAUNCH_STAGES = {
+    1: "EARLY_ACCESS",
+    2: "ALPHA",
+    3: "BETA",
+    4: "GA",
+    5: "DEPRECATED",
+    6: "UNIMPLEMENTED",
+    7: "PRELAUNCH",
+}
+_ENVIRONMENTS = {1: "EXECUTION_ENVIRONMENT_GEN1", 2: "EXECUTION_ENVIRONMENT_GEN2"}
+_MEDIA = {1: "MEMORY", 2: "DISK"}
+_OUTPUT_ONLY = (
+    "name",
+    "uid",
+    "generation",
+    "createTime",
+    "updateTime",
+    "creator",
+    "lastModifier",
+    "observedGeneration",
+    "terminalCondition",
+    "conditions",
+    "executionCount",
+    "latestCreatedExecution",
+    "reconciling",
+    "etag",
+    "deleteTime",
+    "expireTime",
+)
+
+
+def _parent(call: Call) -> str:
+    return "projects/{project}/locations/{location}".format(**call.params)
+
+
+def _job_name(call: Call) -> str:
+    return f"{_parent(call)}/jobs/{call.params['job']}"
+
+
+def _job(call: Call) -> Json:
+    job = call.cloud.store.get(JOB, _job_name(call))
+    if job is None:
+        raise not_found(_job_name(call))
+    return job
+
+
+def _shown(call: Call, job: Json) -> Json:
+    """The job as it is answered: with what its executions tell."""
+    executions = call.cloud.store.list(EXECUTION, f"{job['name']}/executions/")
+    latest = execution_reference(executions[-1]) if executions else {}
+    return {**job, "latestCreatedExecution": latest, **({"executionCount": len(executions)} if executions else {})}
+
+
+def _normalized(body: Json) -> Json:
+    """The desired state: output-only fields dropped, enums by name, defaults filled in as the API does; the rest echoed."""
+    job = {key: value for key, value in copy.deepcopy(body).items() if key not in _OUTPUT_ONLY}
+    stage = job.get("launchStage", "GA")
+    job["launchStage"] = _LAUNCH_STAGES.get(stage, "GA") if isinstance(stage, int) else stage
+    execution = job.setdefault("template", {})
+    execution["taskCount"] = execution.get("taskCount") or 1
+    task = execution.setdefault("template", {})
+    for key, value in (("timeout", "600s"), ("maxRetries", 3), ("executionEnvironment", "EXECUTION_ENVIRONMENT_GEN2")):
+        task.setdefault(key, value)
+    environment = task["executionEnvironment"]
+    if isinstance(environment, int):
+        environment = _ENVIRONMENTS.get(environment, "EXECUTION_ENVIRONMENT_GEN2")
+    task["executionEnvironment"] = environment.replace(
+        "EXECUTION_ENVIRONMENT_UNSPECIFIED", "EXECUTION_ENVIRONMENT_GEN2"
+    )
+    for container in objects(task.get("containers")):
+        limits = container.setdefault("resources", {}).setdefault("limits", {})
+        limits.setdefault("cpu", "1000m")
+        limits.setdefault("memory", "512Mi")
+    for volume in objects(task.get("volumes")):
+        empty = volume.get("emptyDir")
+        if isinstance(empty, dict) and isinstance(empty.get("medium"), int):
+            empty["medium"] = _MEDIA.get(empty["medium"], "MEMORY")
+    return job
+
+
+def _launch_stage(job: Json) -> str:
+    """On output the stage says whether preview features are used: a GPU task above one hour is one."""
+    task = obj(obj(job["template"])["template"])
+    gpu = any(
+        "nvidia.com/gpu" in obj(obj(each.get("resources")).get("limits")) for each in objects(task.get("containers"))
+    )
+    preview = gpu and seconds("timeout", str(task["timeout"])) > 3600
+    return job["launchStage"] if preview else "GA"
+
+
+def _accepted(call: Call, body: Json) -> Json:
+    job = _normalized(body)
+    check_job(job, call.params["location"], call.cloud.settings)
+    account = str(obj(job["template"]["template"]).get("serviceAccount", ""))
+    own = account.endswith(f"@{call.params['project']}.iam.gserviceaccount.com")
+    if own and call.cloud.store.get("iam.account", account) is None:
+        raise ApiError(
+            403, f"Permission 'iam.serviceaccounts.actAs' denied on service account {account} (or it may not exist)."
+        )
+    job["launchStage"] = _launch_stage(job)
+    return job
+
+
+def _sealed(job: Json) -> Json:
+    job.pop("etag", None)
+    job["etag"] = f'"{etag(job)}"'
+    return job
+
+
+def _created(call: Call, name: str, desired: Json) -> Json:
+    now = timestamp()
+    return _sealed(
+        {
+            "name": name,
+            "uid": unique_id(),
+            "generation": "1",
+            **desired,
+            "createTime": now,
+            "updateTime": now,
+            "creator": "local@localhost",
+            "lastModifier": "local@localhost",
+            "observedGeneration": "1",
+            "terminalCondition": condition("Ready", "SUCCEEDED"),
+        }
+    )
+
+
+@routes.on("POST", _JOBS)
+def create_job(call: Call) -> Json:
+    """Create a job; `validateOnly` checks and stores nothing."""
+    job_id = call.query.get("jobId", "")
+    check_job_id(job_id)
+    name = f"{_parent(call)}/jobs/{job_id}"
+    if call.cloud.store.get(JOB, name) is not None:
+        raise already_exists(name)
+    job = _created(call, name, _accepted(call, call.body))
+    if not call.flag("validateOnly"):
+        call.cloud.store.put(JOB, name, job)
+    return operations.done(call.cloud.store, _parent(call), JOB_TYPE, _shown(call, job))
+
+
+@routes.on("GET", _JOBS)
+def list_jobs(call: Call) -> Json:
+    """Jobs of a location."""
+    return page(call, [_shown(call, job) for job in call.cloud.store.list(JOB, f"{_parent(call)}/jobs/")], "jobs")
+
+
+@routes.on("GET", _JOBS + "/{job}")
+def get_job(call: Call) -> Json:
+    """One job."""
+    return _shown(call, _job(call))
+
+
+@routes.on("PATCH", _JOBS + "/{job}")
+def update_job(call: Call) -> Json:
+    """Replace the desired state by the whole body."""
+    name, store = _job_name(call), call.cloud.store
+    old = store.get(JOB, name)
+    if old is None and not call.flag("allowMissing"):
+        raise not_found(name)
+    if old is not None and call.body.get("etag") not in (None, "", old["etag"]):
+        raise aborted(f"Conflict for resource '{name}': its etag is {old['etag']}, not {call.body['etag']}.")
+    desired = _accepted(call, call.body)
+    job = _created(call, name, desired)
+    if old is not None:
+        generation = str(int(old["generation"]) + 1)
+        job.update({key: old[key] for key in ("uid", "createTime", "creator")})
+        job = _sealed({**job, "generation": generation, "observedGeneration": generation})
+    if not call.flag("validateOnly"):
+        store.put(JOB, name, job)
+    return operations.done(store, _parent(call), JOB_TYPE, _shown(call, job))
+
+
+@routes.on("DELETE", _JOBS + "/{job}")
+async def delete_job(call: Call) -> Json:
+    """Remove the job with its executions; those that run are killed first."""
+    job, store = _shown(call, _job(call)), call.cloud.store
+    _check_etag(call, job)
+    if not call.flag("validateOnly"):
+        await _delete_executions(call, f"{job['name']}/executions/")
+        store.delete(JOB, job["name"])
+        policies.drop(store, f"run.googleapis.com/{job['name']}")
+    return operations.done(store, _parent(call), JOB_TYPE, {**job, "deleteTime": timestamp()})
+
+
+def _check_etag(call: Call, doc: Json) -> None:
+    if call.query.get("etag") not in (None, "", doc["etag"]):
+        raise aborted(f"Conflict for resource '{doc['name']}': its etag is {doc['etag']}, not {call.query['etag']}.")
+
+
+async def _delete_executions(call: Call, prefix: str) -> None:
+    store = call.cloud.store
+    await call.cloud.executor.cancel_and_wait(store.names(EXECUTION, prefix))
+    with store.transaction():
+        for kind in (EXECUTION, TASK, ATTEMPTS):
+            for name in store.names(kind, prefix):
+                store.delete(kind, name)
+
+
+@routes.on("POST", _JOBS + "/{job}:run")
+def run_job(call: Call) -> Json:
+    """Begin an execution; the operation ends when it does."""
+    job, store = _job(call), call.cloud.store
+    if call.body.get("etag") not in (None, "", job["etag"]):
+        raise aborted(f"Conflict for resource '{job['name']}': its etag is {job['etag']}, not {call.body['etag']}.")
+    overrides = obj(call.body.get("overrides"))
+    _check_overrides(overrides)
+    image = str(job["template"]["template"]["containers"][0]["image"])
+    reference = parse(image)
+    own = reference is not None and reference.project == call.params["project"]
+    if reference is not None and own and call.cloud.executor.images.document(reference) is None:
+        raise failed_precondition(
+            f"Image '{image}' not found. No execution was started. Build and push it (Cloud Build answers at "
+            f"/v1/projects/{reference.project}/builds), or point the job at an image that exists."
+        )
+    if call.body.get("validateOnly"):
+        return operations.done(store, _parent(call), JOB_TYPE, _shown(call, job))
+    execution = call.cloud.executor.start(job, overrides)
+    name = f"{_parent(call)}/operations/{unique_id()}"
+    operations.follow(store, name, EXECUTION, execution["name"])
+    return operations.get(store, name)
+
+
+def _check_overrides(overrides: Json) -> None:
+    known = {"containerOverrides", "taskCount", "timeout"}
+    unknown = sorted(set(overrides) - known)
+    if unknown:
+        raise invalid(
+            f"Invalid JSON payload received. Unknown name \"{unknown[0]}\" at 'overrides': Cannot find field."
+        )
+    if overrides.get("timeout"):
+        seconds("overrides.timeout", str(overrides["timeout"]))
+    for change in objects(overrides.get("containerOverrides")):
+        if change.get("clearArgs") and change.get("args"):
+            raise invalid("overrides.container_overrides: args and clear_args cannot be set at the same time.")
+
+
+def _execution(call: Call) -> Json:
+    name = f"{_job_name(call)}/executions/{call.params['execution']}"
+    execution = call.cloud.store.get(EXECUTION, name)
+    if execution is None:
+        raise not_found(name)
+    return execution
+
+
+@routes.on("GET", _EXECUTIONS)
+def list_executions(call: Call) -> Json:
+    """Executions of a job (`-`: of every job), newest first."""
+    prefix = f"{_parent(call)}/jobs/" + ("" if call.params["job"] == "-" else f"{call.params['job']}/")
+    return page(call, call.cloud.store.list(EXECUTION, prefix)[::-1], "executions")
+
+
+@routes.on("GET", _EXECUTIONS + "/{execution}")
+def get_execution(call: Call) -> Json:
+    """One execution."""
+    return _execution(call)
+
+
+@routes.on("POST", _EXECUTIONS + "/{execution}:cancel")
+def cancel_execution(call: Call) -> Json:
+    """SIGTERM, grace, SIGKILL for every task; the operation follows the execution to its end."""
+    execution = _execution(call)
+    if "completionTime" in execution:
+        raise failed_precondition(f"Execution '{execution['name']}' has already completed; there is nothing to cancel.")
+    call.cloud.executor.cancel(execution["name"])
+    name = f"{_parent(call)}/operations/{unique_id()}"
+    operations.follow(call.cloud.store, name, EXECUTION, execution["name"])
+    return operations.get(call.cloud.store, name)
+
+
+@routes.on("DELETE", _EXECUTIONS + "/{execution}")
+async def delete_execution(call: Call) -> Json:
+    """Remove an execution; one that runs is killed first."""
+    execution = _execution(call)
+    _check_etag(call, execution)
+    await call.cloud.executor.cancel_and_wait([execution["name"]])
+    store = call.cloud.store
+    store.delete(EXECUTION, execution["name"])
+    await _delete_executions(call, f"{execution['name']}/")
+    return operations.done(store, _parent(call), EXECUTION_TYPE, {**execution, "deleteTime": timestamp()})
+
+
+@routes.on("GET", _TASKS)
+def list_tasks(call: Call) -> Json:
+    """Tasks of an execution."""
+    execution = _execution(call)
+    return page(call, call.cloud.store.list(TASK, f"{execution['name']}/tasks/"), "tasks")
+
+
+@routes.on("GET", _TASKS + "/{task}")
+def get_task(call: Call) -> Json:
+    """One task."""
+    name = f"{_execution(call)['name']}/tasks/{call.params['task']}"
+    task = call.cloud.store.get(TASK, name)
+    if task is None:
+        raise not_found(name)
+    return task
+
+
+def _policy_key(call: Call) -> str:
+    return f"run.googleapis.com/{_job(call)['name']}"
+
+
+@routes.on("GET", _JOBS + "/{job}:getIamPolicy")
+def get_policy(call: Call) -> Json:
+    """The job's policy."""
+    return policies.get(call.cloud.store, _policy_key(call))
+
+
+@routes.on("POST", _JOBS + "/{job}:setIamPolicy")
+def set_policy(call: Call) -> Json:
+    """Replace the job's policy."""
+    return policies.put(call.cloud.store, _policy_key(call), obj(call.body.get("policy")))

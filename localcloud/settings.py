@@ -1,0 +1,71 @@
+"""What one local cloud is told at its start, and where its files lie."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+DEFAULT_PORT = 8790
+DEFAULT_PROJECT = "local-project"
+DEFAULT_REGION = "europe-west4"
+DEFAULT_STATE_DIR = Path("build/localcloud")
+HOST = "127.0.0.1"
+"""The only address ever bound: nothing outside this machine can reach a server that checks no credentials."""
+
+
+def default_gpu_quota() -> dict[str, int]:
+    """GPUs without zonal redundancy that one project may use in one region: what established projects have."""
+    return {"nvidia-l4": 3, "nvidia-rtx-pro-6000": 1}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One server's settings. `port` 0 asks the system for a free one."""
+
+    state_dir: Path
+    port: int = DEFAULT_PORT
+    record: Path | None = None
+    """File that gets one JSON line a request."""
+    grace_s: float = 10.0
+    """Between SIGTERM and SIGKILL. Cloud Run gives 10 s."""
+    gpu_quota: dict[str, int] = field(default_factory=default_gpu_quota)
+    gpu_timeout_ceiling_s: int = 168 * 3600
+    """Longest task timeout of a GPU job. Google's pages disagree (1 h, 12 h, 168 h), so the general ceiling is the default."""
+
+    @property
+    def state_file(self) -> Path:
+        """Resources, policies, operations and attempts."""
+        return self.state_dir / "state.sqlite"
+
+    @property
+    def log_file(self) -> Path:
+        """Cloud Logging entries."""
+        return self.state_dir / "logs.sqlite"
+
+    @property
+    def buckets_dir(self) -> Path:
+        """One directory a bucket; objects are plain files."""
+        return self.state_dir / "buckets"
+
+    @property
+    def images_dir(self) -> Path:
+        """One directory an image digest: its file system as the Dockerfile copied it."""
+        return self.state_dir / "images"
+
+    @property
+    def attempts_dir(self) -> Path:
+        """One directory a running attempt; gone when it ends."""
+        return self.state_dir / "attempts"
+
+    @property
+    def server_file(self) -> Path:
+        """Process id and port of the server that owns this state."""
+        return self.state_dir / "server.json"
+
+    @property
+    def lock_file(self) -> Path:
+        """Locked while a server owns this state."""
+        return self.state_dir / "lock"
+
+    @property
+    def server_log(self) -> Path:
+        """Standard output and error of a server in the background."""
+        return self.state_dir / "server.log"
