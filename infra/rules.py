@@ -75,7 +75,7 @@ def _place(project: str, region: str) -> list[Problem]:
         what = f"{project!r} is not a project id" if project else "not set"
         allowed = "the id of a project that has billing: 6 to 30 of a-z, 0-9 and -"
         problems.append(Problem("gcp:project", what, allowed, "pulumi config set gcp:project YOUR-PROJECT-ID"))
-    if not re.fullmatch(r"[a-z]+-[a-z]+\d+", region):
+    if not re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", region):
         what = f"{region!r} is not a region" if region else "not set"
         everywhere = sorted({place for gpu in CATALOGUE.values() for place in gpu.all_regions})
         problems.append(Problem("gcp:region", what, ", ".join(everywhere), "pulumi config set gcp:region europe-west4"))
@@ -100,7 +100,7 @@ def _resources(settings: Settings) -> list[Problem]:
     if settings.cpu not in map(str, gpu.cpus):
         what = f"{settings.cpu!r} vCPU do not go with {gpu.name}"
         problems.append(_problem("cpu", what, f'{NAMESPACE}:cpu: "{gpu.cpus[0]}"', f"{cpus} for {gpu.name}, as text"))
-    match = re.fullmatch(r"(\d{1,4})Gi", settings.memory)
+    match = re.fullmatch(r"([0-9]{1,4})Gi", settings.memory)
     low, high = gpu.memory_floor_gib, gpu.memory_ceiling_gib
     allowed = f"whole gibibytes, {low}Gi to {high}Gi for {gpu.name}"
     if not match or not low <= int(match[1]) <= high or match[1] != str(int(match[1])):
@@ -115,9 +115,9 @@ def _resources(settings: Settings) -> list[Problem]:
 
 def _time(settings: Settings) -> list[Problem]:
     raw = settings.timeout
-    if not re.fullmatch(r"[1-9]\d*s", raw):
+    if not re.fullmatch(r"[1-9][0-9]*s", raw):
         units = {"s": 1, "": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
-        match = re.fullmatch(r"0*(\d+)\s*([a-z]*)", raw.strip())
+        match = re.fullmatch(r"0*([0-9]+)\s*([a-z]*)", raw.strip())
         seconds = int(match[1]) * units[match[2]] if match and match[2] in units else 0
         proposal = f"{seconds}s" if 0 < seconds <= TIMEOUT_CEILING_S else "43200s"
         return [_problem("timeout", f"{raw!r} is not a number of seconds", f"{NAMESPACE}:timeout: {proposal}")]
@@ -150,7 +150,7 @@ def _job(settings: Settings) -> list[Problem]:
         problems.append(_problem("softDeleteSeconds", f"{settings.soft_delete_seconds} is out of range"))
     if settings.bucket_role not in ("roles/storage.objectUser", "roles/storage.objectAdmin"):
         problems.append(_problem("bucketRole", f"{settings.bucket_role!r} is not a role that the job needs"))
-    if settings.gpu_usd_per_hour and not re.fullmatch(r"\d+(\.\d+)?", settings.gpu_usd_per_hour):
+    if settings.gpu_usd_per_hour and not re.fullmatch(r"[0-9]+(\.[0-9]+)?", settings.gpu_usd_per_hour):
         problems.append(_problem("gpuUsdPerHour", f"{settings.gpu_usd_per_hour!r} is not a number"))
     return problems
 

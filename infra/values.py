@@ -14,7 +14,7 @@ def typed_value(key_field: Field[Any], raw: str) -> Any:
     if kind == "str":
         return raw
     if kind == "int":
-        if not re.fullmatch(r"-?\d+", raw):
+        if not re.fullmatch(r"-?[0-9]+", raw):
             raise ValueError("not a whole number")
         return int(raw)
     if kind == "bool":
