@@ -2,15 +2,15 @@
 
 from app import shutdown
 
-shutdown.process.install()  # before anything heavier: PID 1 without a handler never hears SIGTERM
+shutdown.process.install()  # before any other import: PID 1 without a handler never hears SIGTERM
 
-import os
-import sys
-from typing import NoReturn
+import os  # noqa: E402
+import sys  # noqa: E402
+from typing import NoReturn  # noqa: E402
 
-from app import logs, startup
-from app.command import parse
-from app.contract import ExitCode, Reason, Task, TaskError
+from app import logs, startup  # noqa: E402
+from app.command import parse  # noqa: E402
+from app.contract import ExitCode, Reason, Task, TaskError  # noqa: E402
 
 
 def work(arguments: list[str]) -> None:
@@ -40,7 +40,7 @@ def main() -> NoReturn:
     except TaskError as end:
         (logs.warning if end.exit_code == ExitCode.HANDED_OFF else logs.error)(str(end))
         code, reason = end.exit_code, end.reason
-    except BaseException as error:  # noqa: BLE001 - the exit code must say what happened, whatever it was
+    except BaseException as error:
         logs.failure("The program failed; the last durable checkpoint is safe and a retry resumes from it.", error)
         code, reason = ExitCode.FAILED, Reason.FAILED
     if shutdown.process.noticed.is_set() and code != ExitCode.DONE:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ExitCode(IntEnum):
-    """Every way a task ends on its own. Cloud Run retries anything but 0; docs/exit-codes.md is checked against this."""
+    """Every way a task ends on its own. Cloud Run retries anything but 0. Explained in docs/exit-codes.md."""
 
     DONE = 0
     FAILED = 70
@@ -40,14 +40,14 @@ class TaskError(Exception):
     reason = Reason.FAILED
 
 
-class Refusal(TaskError):
+class Refusal(TaskError):  # noqa: N818 - named for what it does
     """Trying again cannot help: a setting, a missing GPU, another model's checkpoint."""
 
     exit_code = ExitCode.REFUSED
     reason = Reason.REFUSED
 
 
-class TryAgain(TaskError):
+class TryAgain(TaskError):  # noqa: N818 - named for what to do
     """The surroundings failed (storage unavailable), not the program: the platform's retry resumes."""
 
     exit_code = ExitCode.HANDED_OFF
@@ -82,12 +82,14 @@ class Task:
         root = environment.get("CHECKPOINT_DIR", "")
         if not root:
             raise Refusal(
-                "CHECKPOINT_DIR is not set, so there is nowhere to keep checkpoints. In the job it is the mount path of the "
+                "CHECKPOINT_DIR is not set, so there is nowhere to keep checkpoints. In the job it is the mount path "
+                "of the "
                 "bucket's volume; by hand: CHECKPOINT_DIR=/some/directory python -m app"
             )
         if "://" in root:
             raise Refusal(
-                f"CHECKPOINT_DIR is {root!r}, but this worker writes to directories only. Mount the bucket as a volume and "
+                f"CHECKPOINT_DIR is {root!r}, but this worker writes to directories only. Mount the bucket as a volume "
+                "and "
                 "set CHECKPOINT_DIR to the mount path, e.g. /checkpoints."
             )
         job = environment.get("CLOUD_RUN_JOB", "job")

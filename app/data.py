@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class Batches:
     """Endless batches of a `torch.utils.data.DataLoader`, epoch after epoch, whose position a checkpoint can hold.
 
-    Order and the workers' seeds depend on (seed, epoch) only, never on the global generator: a loader that draws its seed
-    from there makes an exact resume depend on what else was drawn. A position inside an epoch is found again by
+    Order and the workers' seeds depend on (seed, epoch) only, never on the global generator: a loader that draws its
+    seed from there makes an exact resume depend on what else was drawn. A position inside an epoch is found again by
     fetching and dropping the batches before it, which also brings each worker's own generators to where they were.
     """
 
@@ -27,7 +27,7 @@ class Batches:
         self._generator = torch.Generator()
         loader.generator = self._generator
         sampler = getattr(loader, "sampler", None)
-        if hasattr(sampler, "generator"):
+        if sampler is not None and hasattr(sampler, "generator"):
             sampler.generator = self._generator
 
     def __iter__(self) -> Batches:
@@ -44,7 +44,9 @@ class Batches:
             if self._position == 0:
                 break
             self._epoch, self._position, self._iterator = self._epoch + 1, 0, None
-        raise ValueError("The data loader gives no batches: is the dataset empty, or smaller than one batch with drop_last?")
+        raise ValueError(
+            "The data loader gives no batches: is the dataset empty, or smaller than one batch with drop_last?"
+        )
 
     def state_dict(self) -> dict[str, int]:
         return {"seed": self._seed, "epoch": self._epoch, "position": self._position}

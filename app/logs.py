@@ -9,9 +9,9 @@ import json
 import logging
 import math
 import os
-import sys
 import time
 import traceback
+from contextlib import suppress
 from typing import Any
 
 _FIELDS = dict[str, Any]()
@@ -71,9 +71,6 @@ def _finite(value: Any) -> Any:
 
 
 def _write(line: bytes) -> None:
-    try:
+    with suppress(OSError):  # a closed stdout must not end a training run
         while line:
             line = line[os.write(1, line) :]
-    except OSError as lost:  # a closed stdout must not end a training run
-        if sys.__stderr__ is not None:
-            sys.__stderr__.write(f"log line lost: {lost}\n")

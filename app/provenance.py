@@ -51,8 +51,8 @@ def tell_differences(saved: dict[str, Any]) -> None:
 def weights_sha256(weights: Mapping[str, Any]) -> str:
     """sha256 over name, dtype, shape and raw bytes of every tensor, in order of names.
 
-    For each tensor: the UTF-8 line `name dtype [d0, d1, ...]\\n`, then its row-major little-endian bytes. Entries that are not
-    tensors (a module's extra state) are left out. No tensors: the hash of nothing.
+    For each tensor: the UTF-8 line `name dtype [d0, d1, ...]\\n`, then its row-major little-endian bytes. Entries
+    that are not tensors (a module's extra state) are left out. No tensors: the hash of nothing.
     """
     digest = hashlib.sha256()
     for name in sorted(weights):

@@ -1,7 +1,8 @@
 """The stop signal: notice it at once, know the time that is left, leave in order.
 
-`signal.set_wakeup_fd` writes the signal's number into a pipe in the C handler, so a watcher thread learns of it within a
-millisecond while the main thread is still inside a kernel; a Python-level handler would run only after the kernel returns.
+`signal.set_wakeup_fd` writes the signal's number into a pipe in the C handler, so a watcher thread learns of it
+within a millisecond while the main thread is still inside a kernel; a Python-level handler would run only after the
+kernel returns.
 
 Until a session takes over (`on_stop`), a stop ends the process at once: there is nothing to save before the first step.
 """
@@ -63,7 +64,7 @@ class Shutdown:
         threading.Thread(target=self._watch, name="stop-watcher", daemon=True).start()
 
     def rearm(self) -> bool:
-        """Take the signals back if something (asyncio, a library) took them; True if that was so. Cheap: each boundary."""
+        """Take the signals back if something (asyncio, a library) took them; True if so. Cheap; at each boundary."""
         if self._write_fd < 0 or threading.current_thread() is not threading.main_thread():
             return False
         taken = signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False) != self._write_fd
@@ -136,7 +137,7 @@ class Shutdown:
         for finaliser in reversed(self._finalisers):
             try:
                 finaliser(code, reason)
-            except Exception as error:  # noqa: BLE001 - nothing may keep the process from leaving
+            except Exception as error:
                 _log(f"While leaving: {error!r}", severity="ERROR")
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):
@@ -157,13 +158,15 @@ class Shutdown:
 
 def end_children() -> None:
     """SIGKILL every descendant: data workers hold no state, and outlive `os._exit` otherwise."""
+    from pathlib import Path  # late: this module comes before the handlers
+
     waiting, found = [os.getpid()], list[int]()
     while waiting:
         parent = waiting.pop()
         with suppress(OSError):
-            for task in os.listdir(f"/proc/{parent}/task"):
-                with suppress(OSError), open(f"/proc/{parent}/task/{task}/children", encoding="ascii") as file:
-                    children = [int(pid) for pid in file.read().split()]
+            for task in Path(f"/proc/{parent}/task").iterdir():
+                with suppress(OSError):
+                    children = [int(pid) for pid in (task / "children").read_text(encoding="ascii").split()]
                     waiting += children
                     found += children
     for pid in found:

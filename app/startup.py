@@ -1,4 +1,4 @@
-"""The start of an attempt on its checkpoint line, before torch: storage there, work left, progress made, epoch claimed."""
+"""An attempt's start on its checkpoint line, before torch: storage there, work left, progress made, epoch claimed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TRIES = 4
+_FORBIDDEN = (
+    "this account may not write there. Grant roles/storage.objectUser on the bucket to the job's service account"
+)
 _HOPELESS = {
     errno.EROFS: "it is read-only. Mount it writable (readOnly must be off), or choose another directory",
-    errno.EACCES: "this account may not write there. Grant roles/storage.objectUser on the bucket to the job's service account",
-    errno.EPERM: "this account may not write there. Grant roles/storage.objectUser on the bucket to the job's service account",
+    errno.EACCES: _FORBIDDEN,
+    errno.EPERM: _FORBIDDEN,
     errno.ENOSPC: "it is full. Free some space or give it a larger disk; checkpoints present are untouched",
     errno.EDQUOT: "its quota is used up. Free some space; checkpoints present are untouched",
 }
@@ -43,12 +46,13 @@ class Start:
 
 
 def open_store(task: Task) -> DirectoryStore:
-    """The task's line directory, made if need be inside an existing CHECKPOINT_DIR. Raises Refusal, StoreUnavailable."""
+    """The task's line directory, made if need be inside CHECKPOINT_DIR. Raises Refusal, StoreUnavailable."""
     root = task.checkpoint_dir
     if not root.is_dir():
         found = "is not a directory" if root.exists() else "does not exist"
         raise Refusal(
-            f"CHECKPOINT_DIR {root} {found}. In a job this means that the bucket's volume is not mounted there: check the job's "
+            f"CHECKPOINT_DIR {root} {found}. In a job this means that the bucket's volume is not mounted there: check "
+            "the job's "
             "volume and mount path. By hand: create the directory first. Nothing was written."
         )
     _writing(root, lambda: task.line.mkdir(exist_ok=True))

@@ -1,4 +1,4 @@
-"""A program that hangs keeps its GPU and its bill: after ten times the usual step without a step, say where and leave."""
+"""A program that hangs keeps its GPU and its bill: after ten times the usual step without one, say where and leave."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ class Watchdog:
             silent = self.hung_for_s()
             if silent is not None and not self._shutdown.noticed.is_set():
                 logs.error(
-                    f"No step for {silent:.0f} s, where one takes {self.median_step_s:.1f} s: the program hangs. The stacks of all "
+                    f"No step for {silent:.0f} s, where one takes {self.median_step_s:.1f} s: the program hangs. The "
+                    "stacks of all "
                     "threads follow on stderr. The last checkpoint is safe; a retry resumes from it."
                 )
                 faulthandler.dump_traceback(all_threads=True)

@@ -1,1 +1,1 @@
-"""The checkpoint engine: bytes are announced only when durable, and believed only when verified. See docs/checkpoints.md."""
+"""The checkpoint engine: bytes are announced only when durable, believed only when verified (docs/checkpoints.md)."""

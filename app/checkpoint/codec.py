@@ -1,7 +1,8 @@
 """A tree of state to JSON and raw bytes, and back. Nothing is ever pickled.
 
-Leaves: None, bool, int of any size, float (nan and inf too), str, bytes, torch tensors, numpy arrays and scalars. Nodes:
-dict with any of those hashable keys, list, tuple, OrderedDict, Counter. Anything else is refused with its path.
+Leaves: None, bool, int of any size, float (nan and inf too), str, bytes, torch tensors, numpy arrays and scalars.
+Nodes: dict with any of those hashable keys, list, tuple, OrderedDict, Counter. Anything else is refused with its
+path.
 
 In the JSON an object with one key that begins with "$" is a value JSON has no word for; `{"$tensor": 3}` stands for the
 third entry of the table. A tensor that occurs twice (tied weights) is one entry.
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Unsavable(TypeError):
+class Unsavable(TypeError):  # noqa: N818
     """A value that the format has no safe form for; the message gives its path in the state's tree."""
 
 
-class Undecodable(Exception):
+class Undecodable(Exception):  # noqa: N818
     """JSON that is not this format's."""
 
 
@@ -62,11 +63,8 @@ class Blob:
 
     def copied(self) -> Blob:
         """The same with bytes of its own, so that training may go on while they are written."""
-        if self.kind == "array":
-            copy = self.value.copy()
-        else:
-            copy = self.value.detach().to("cpu", copy=True)
-        return replace(self, value=copy)
+        value = self.value
+        return replace(self, value=value.copy() if self.kind == "array" else value.detach().to("cpu", copy=True))
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,7 @@ class _Encoder:
         self._seen = dict[tuple[Any, ...], int]()
         self._paths = {"__metadata__"}  # a reserved word of the safetensors header
 
-    def node(self, value: Any, path: str) -> Any:
+    def node(self, value: Any, path: str) -> Any:  # noqa: PLR0911 - one return a kind of value
         kind: type[Any] = type(value)
         if value is None or kind in (bool, int, str):
             return value
@@ -173,8 +171,10 @@ class _Encoder:
             index = self._place(Blob(path, "array", array.dtype.name, tuple(array.shape), array), identity)
             return {"$array" if isinstance(value, numpy.ndarray) else "$scalar": index}
         raise Unsavable(
-            f"{path or 'the state'}: a {type(value).__module__}.{type(value).__qualname__} cannot be saved. A checkpoint "
-            "holds tensors, numbers, text, bytes, None, and dicts, lists and tuples of them; give its state_dict() instead"
+            f"{path or 'the state'}: a {type(value).__module__}.{type(value).__qualname__} cannot be saved. A "
+            "checkpoint "
+            "holds tensors, numbers, text, bytes, None, and dicts, lists and tuples of them; give its state_dict() "
+            "instead"
         )
 
     def _place(self, blob: Blob, identity: tuple[Any, ...]) -> int:

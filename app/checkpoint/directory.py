@@ -1,8 +1,8 @@
 """A store in a directory: a local disk, or a bucket mounted by gcsfuse.
 
-The two differ in what makes bytes durable. On a disk: fsync of the file, then of the directories above it, and a hard link
-publishes a finished file under its final name. On a mount fsync proves nothing and links do not exist: an object comes
-into being at `close`, whose error is therefore part of the write.
+The two differ in what makes bytes durable. On a disk: fsync of the file, then of the directories above it, and a hard
+link publishes a finished file under its final name. On a mount fsync proves nothing and links do not exist: an object
+comes into being at `close`, whose error is therefore part of the write.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class DirectoryStore:
             self._write_and_close(fd, [memoryview(content)])
         else:
             staged = self._stage(content)
-            os.replace(staged, path)
+            staged.replace(path)
 
     def delete(self, name: str) -> None:
         path = self.root / name
@@ -175,7 +175,7 @@ def medium_of(path: Path) -> Medium:
         for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines():
             left, _, right = line.partition(" - ")
             point = left.split(" ")[4].encode().decode("unicode_escape")
-            inside = point == "/" or target == point or target.startswith(point + "/")
+            inside = (target + "/").startswith(point.rstrip("/") + "/")
             if inside and len(point) >= len(best):
                 best, kind = point, right.split(" ")[0]
     return Medium.MOUNT if kind.startswith("fuse") else Medium.DISK

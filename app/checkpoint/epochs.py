@@ -21,7 +21,8 @@ def claim(store: Store, document: Callable[[Attempt], bytes]) -> Attempt:
     """Take an epoch one above any seen, by creating `document(attempt)` in the ledger. Raises OSError.
 
     Without compare-and-swap two attempts may see the same highest epoch. Both then look again, and the one with the
-    smaller nonce moves up; even if both miss each other, (epoch, nonce) orders them and the smaller finds itself superseded.
+    smaller nonce moves up; even if both miss each other, (epoch, nonce) orders them and the smaller finds itself
+    superseded.
     """
     while True:
         attempt = Attempt(_highest_epoch(store) + 1)
@@ -43,8 +44,10 @@ def superseded_by(store: Store, attempt: Attempt) -> Attempt | None:
 def refuse_if_superseded(store: Store, attempt: Attempt) -> None:
     if newer := superseded_by(store, attempt):
         raise Superseded(
-            f"Attempt {newer} works on this checkpoint line now, so attempt {attempt} stops and writes nothing more. Its "
-            "earlier checkpoints are safe. If two executions share the line, cancel one: gcloud run jobs executions cancel"
+            f"Attempt {newer} works on this checkpoint line now, so attempt {attempt} stops and writes nothing more. "
+            "Its "
+            "earlier checkpoints are safe. If two executions share the line, cancel one: gcloud run jobs executions "
+            "cancel"
         )
 
 

@@ -2,8 +2,8 @@
 
 Three lines of JSON. The first, the seal, holds the format version, the byte lengths of the other two and a crc32c over
 all of it; the second, the head, is small and says which shards with which sizes and checksums hold the bytes, whose
-state it is and where it was made; the third, the table, is the state's tree with the place of every tensor. Choosing a checkpoint
-parses the head only.
+state it is and where it was made; the third, the table, is the state's tree with the place of every tensor. Choosing
+a checkpoint parses the head only.
 
 A manifest *shorter* than its seal promises was cut by a kill in mid-write: it is torn, and a torn manifest was never a
 commit. One of full length whose checksum is wrong, or whose seal is unreadable, is damaged.
@@ -22,15 +22,15 @@ _SEAL_LIMIT = 160
 """No seal is longer, in bytes; a file without a line end in that many bytes has none."""
 
 
-class Torn(Exception):
+class Torn(Exception):  # noqa: N818 - a state of a file, not an error
     """The file ends before its seal says: a save that was killed. Not a checkpoint, not an error."""
 
 
-class Damaged(Exception):
+class Damaged(Exception):  # noqa: N818
     """Bytes are not what was written, or were never written by us."""
 
 
-class Unsupported(Exception):
+class Unsupported(Exception):  # noqa: N818
     """A sound manifest of a format this version does not read."""
 
 

@@ -1,7 +1,8 @@
 """Names of attempts and checkpoints, and their order.
 
 The platform's attempt number starts again with every execution, so each attempt claims a line-wide *epoch* and draws a
-random nonce. Order is by (epoch, step): neither a zombie's later step nor the state before a rollback outranks its successor.
+random nonce. Order is by (epoch, step): neither a zombie's later step nor the state before a rollback outranks its
+successor.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Loaded:
 
 
 def load(store: Store, name: CheckpointName) -> Loaded:
-    """Raises Torn, Damaged, Unsupported (manifest.py), FileNotFoundError for what vanished, OSError for storage trouble."""
+    """Raises Torn, Damaged, Unsupported (manifest.py), FileNotFoundError for what vanished, OSError for the rest."""
     manifest = head_and_table(store, name)
     shards = [_read_shard(store, shard) for shard in manifest.head.shards]
     try:

@@ -6,8 +6,8 @@ What can be wrong with a candidate, and what follows:
 - damaged: content differs from its checksum, and a second, fresh read says so too. Recorded in quarantine; the next
   older one is tried. Nothing is moved or deleted.
 - vanished: an object is gone, as when a newer attempt prunes. The line is listed again.
-- unreadable: EIO, EACCES, a timeout. Tried again; then the attempt ends and the platform's retry resumes. Never a reason to
-  fall back to an older checkpoint.
+- unreadable: EIO, EACCES, a timeout. Tried again; then the attempt ends and the platform's retry resumes. Never a
+  reason to fall back to an older checkpoint.
 - unsupported: a format of another version. Refused.
 """
 
@@ -86,7 +86,8 @@ class Resumer:
                 logs.info(f"Ignoring {name}: its save did not finish ({torn}).")
             except Unsupported as other:
                 raise Refusal(
-                    f"Checkpoint {name} cannot be used: {other}. It was written by another version of this program; run that "
+                    f"Checkpoint {name} cannot be used: {other}. It was written by another version of this program; "
+                    "run that "
                     "version, or start a new line under another CHECKPOINT_DIR. Nothing was changed."
                 ) from other
             except Damaged as damaged:
@@ -133,7 +134,8 @@ class Resumer:
             except OSError as error:
                 if attempt == READ_TRIES - 1:
                     raise StoreUnavailable(
-                        f"Reading checkpoints failed {READ_TRIES} times: {error}. Nothing was changed. Ending, so that a retry "
+                        f"Reading checkpoints failed {READ_TRIES} times: {error}. Nothing was changed. Ending, so that "
+                        "a retry "
                         "reads them again; if it persists, look at the bucket's mount and the service account's role."
                     ) from error
                 logs.warning(f"Reading checkpoints failed ({error}); trying again.")
@@ -165,6 +167,7 @@ def _nothing_loads(reasons: Sequence[str]) -> str:
     )
     return (
         f"Checkpoints were committed on this line and none of them loads:{listed}\n"
-        "Nothing was changed. Restore the objects (bucket versioning or a copy); or, to accept the loss and start from step 0, "
+        "Nothing was changed. Restore the objects (bucket versioning or a copy); or, to accept the loss and start from "
+        "step 0, "
         "use another CHECKPOINT_DIR or delete this line's directory."
     )

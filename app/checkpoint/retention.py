@@ -4,8 +4,8 @@ Only checkpoints that this attempt verified count: those it committed, and the o
 `keep` newest of them may go; whatever ranks above, or lies between, stays. So with fewer than `keep` verified ones
 nothing is deleted, and the last two verified are never touched (keep >= 2).
 
-A manifest goes before its shards: a kill in between leaves bytes that nothing refers to, never a checkpoint that lost its bytes.
-Those orphans go by age, measured with the store's own timestamps.
+A manifest goes before its shards: a kill in between leaves bytes that nothing refers to, never a checkpoint that lost
+its bytes. Those orphans go by age, measured with the store's own timestamps.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def expendable(
     resumed_from: CheckpointName | None,
     own: Attempt,
 ) -> list[CheckpointName]:
-    """The checkpoints to delete, oldest first. What the attempt resumed from stays until it has two commits of its own."""
+    """What to delete, oldest first. What the attempt resumed from stays until it has two commits of its own."""
     if keep < 2:
         raise ValueError(f"keep is {keep}; at least the last two verified checkpoints are kept")
     kept = sorted(verified, reverse=True)[:keep]

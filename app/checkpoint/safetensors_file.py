@@ -1,8 +1,8 @@
 """One shard: a file in safetensors format, written as a stream and read back from a buffer.
 
-Format (https://github.com/huggingface/safetensors#format): 8 bytes little-endian header length, the header's JSON padded
-with spaces, then the tensors' bytes without holes. Any safetensors reader opens it. The header is written here rather than by the
-library because the bytes must pass by in chunks, to be summed on their way.
+Format (https://github.com/huggingface/safetensors#format): 8 bytes little-endian header length, the header's JSON
+padded with spaces, then the tensors' bytes without holes. Any safetensors reader opens it. The header is written here
+rather than by the library because the bytes must pass by in chunks, to be summed on their way.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """One object: its name below the line's root, its size, and when the *store's* clock saw it change (Unix seconds)."""
+    """One object: name below the line's root, size, and when the *store's* clock saw it change (Unix seconds)."""
 
     name: str
     size_bytes: int
@@ -22,10 +22,10 @@ class Store(Protocol):
     """Six methods, shaped by the weakest store that must be right.
 
     Objects have names, not handles, and are written once from start to end, because a bucket mount streams only such
-    writes. There is no rename and no lock, because a mount has neither. `create` and `publish` both refuse to overwrite;
-    they are apart because a shard may be left half-written under its name (nothing refers to it yet), while the manifest
-    that `publish` writes *is* the commit and appears whole wherever the medium can do that. `replace` is for hints
-    only: a reader must bear finding it torn.
+    writes. There is no rename and no lock, because a mount has neither. `create` and `publish` both refuse to
+    overwrite; they are apart because a shard may be left half-written under its name (nothing refers to it yet),
+    while the manifest that `publish` writes *is* the commit and appears whole wherever the medium can do that.
+    `replace` is for hints only: a reader must bear finding it torn.
 
     Every method raises OSError for storage trouble: FileExistsError and FileNotFoundError mean what they say, the rest
     (EIO, EACCES, ENOSPC, ...) is the medium's own word.
@@ -40,7 +40,7 @@ class Store(Protocol):
         ...
 
     def create(self, name: str, chunks: Iterable[memoryview]) -> int:
-        """Write a new object; durable, closed without error and of the size written when this returns that size (bytes)."""
+        """Write a new object. When this returns its size (bytes), it is durable, closed and of that size."""
         ...
 
     def publish(self, name: str, content: bytes) -> None:

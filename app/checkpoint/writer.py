@@ -35,14 +35,16 @@ class Origin:
 
 
 def commit(store: Store, name: CheckpointName, state: Encoded, origin: Origin) -> Manifest:
-    """Write `state` under `name`. Once this returns it is durable and will be found; if it raises, nothing was announced.
+    """Write `state` under `name`. Once this returns it is durable and found; if it raises, nothing was announced.
 
     Raises OSError, and Superseded when a newer attempt works on the line.
     """
     groups = _into_shards(state.blobs)
     if len(groups) > 1:
         with ThreadPoolExecutor(min(PARALLEL, len(groups)), thread_name_prefix="shard") as pool:
-            shards = list(pool.map(lambda item: _write_shard(store, name.shard(item[0]), item[1]), enumerate(groups)))
+            shards = list(
+                pool.map(lambda index: _write_shard(store, name.shard(index), groups[index]), range(len(groups)))
+            )
     else:
         shards = [_write_shard(store, name.shard(index), group) for index, group in enumerate(groups)]
     head = Head(

@@ -1,1 +1,1 @@
-"""What `session` does: the training thread meets boundaries and gates, the saver thread writes. See docs/checkpoints.md."""
+"""What `session` does: the training thread meets boundaries and gates, the saver thread writes."""

@@ -1,9 +1,10 @@
 """The gate between the training thread and a stop: which state may be saved at this instant.
 
-A step is CLEAN from its boundary to the first optimizer update, and DIRTY from there to the next boundary. While it is CLEAN the
-parameters still are those of the boundary, so a stop closes the gate and the last boundary is saved at once, wherever the
-training thread is; that thread stops at the gate when it gets there. While it is DIRTY (parameters half updated, or the
-scheduler not yet advanced) only the next boundary is worth saving, so the stop waits for it and holds the thread there.
+A step is CLEAN from its boundary to the first optimizer update, and DIRTY from there to the next boundary. While it
+is CLEAN the parameters still are those of the boundary, so a stop closes the gate and the last boundary is saved at
+once, wherever the training thread is; that thread stops at the gate when it gets there. While it is DIRTY (parameters
+half updated, or the scheduler not yet advanced) only the next boundary is worth saving, so the stop waits for it and
+holds the thread there.
 
 Saving "the last boundary" in a DIRTY step would mix two steps: 13 of 40 randomly timed stops resumed to other weights.
 """
@@ -28,7 +29,7 @@ class Phase(Enum):
 
 
 class Gate(Generic[B]):
-    """`B` is the boundary state. `clean_is_proven(boundary)` tells whether CLEAN can be trusted: see Program.untouched_since."""
+    """`B` is the boundary state. `clean_is_proven(boundary)`: can CLEAN be trusted? See Program.untouched_since."""
 
     def __init__(self, clean_is_proven: Callable[[B], bool]) -> None:
         self._changed = threading.Condition()
@@ -56,7 +57,7 @@ class Gate(Generic[B]):
                 self._hold()
 
     def enter_update(self) -> None:
-        """Training thread, from the optimizer's pre-hook: parameters change next. Does not return if a stop holds them."""
+        """Training thread, from the optimizer's pre-hook: parameters change next. No return if a stop holds them."""
         with self._changed:
             if self._settled is not None:
                 self._hold()

@@ -12,7 +12,7 @@ SHORTEST_S = 10.0
 
 class Interval(Protocol):
     def due(self, steps_since: int, seconds_since: float, save_cost_s: float) -> bool:
-        """Whether to save now: so many steps and seconds after the last save, which blocked training for `save_cost_s`."""
+        """Whether to save now, so many steps and seconds after the last save, which took `save_cost_s`."""
         ...
 
 

@@ -1,8 +1,8 @@
 """The objects whose state is saved, and how: what is captured at each boundary, what is read when a save happens.
 
-Captured at each boundary, because forward passes and user code change it at any time: step, random generators, data position,
-scheduler, scaler, parameter groups, buffers, extra state. Read only while nothing may change it: parameters and optimizer
-state, which change behind the optimizer's gate.
+Captured at each boundary, because forward passes and user code change it at any time: step, random generators, data
+position, scheduler, scaler, parameter groups, buffers, extra state. Read only while nothing may change it: parameters
+and optimizer state, which change behind the optimizer's gate.
 """
 
 from __future__ import annotations
@@ -113,10 +113,11 @@ class Program:
         return Boundary(step, volatile, buffers, groups, self._versions())
 
     def untouched_since(self, boundary: Boundary) -> bool:
-        """Whether parameters and optimizer state are certainly still those of `boundary`, given that no gate fired since.
+        """Whether parameters and optimizer state certainly are those of `boundary`, given that no gate fired since.
 
-        True for a boundary that has nothing to save. Otherwise each optimizer must have been seen to fire the gate (one that
-        is not a torch optimizer, or whose `step` was replaced, never does), and no parameter's version may have moved.
+        True for a boundary that has nothing to save. Otherwise each optimizer must have been seen to fire the gate
+        (one that is not a torch optimizer, or whose `step` was replaced, never does), and no parameter's version may
+        have moved.
         """
         if not self.has_live_tensors or boundary.step == self.start_step:
             return True
@@ -144,7 +145,8 @@ class Program:
         present = set(state) - {"step", "rng"}
         if expected != present:
             raise Refusal(
-                f"The checkpoint holds the state of {sorted(present)}, this program has {sorted(expected)}. Give the session the "
+                f"The checkpoint holds the state of {sorted(present)}, this program has {sorted(expected)}. Give the "
+                "session the "
                 "same objects under the same names. Nothing was changed."
             )
         for key, model in self.models.items():
@@ -182,7 +184,7 @@ class Program:
         }
 
     def _versions(self) -> int:
-        return sum(p._version for p in self._parameters if not p.is_inference())  # noqa: SLF001
+        return sum(p._version for p in self._parameters if not p.is_inference())
 
 
 def _named(role: str, given: Any) -> dict[str, Any]:
@@ -199,7 +201,8 @@ def _stateful(role: str, given: Any) -> dict[str, Stateful]:
     for key, each in named.items():
         if not isinstance(each, Stateful):
             raise Refusal(
-                f"{key}= is a {type(each).__qualname__}, which has no state_dict() and load_state_dict(), so its position cannot be "
+                f"{key}= is a {type(each).__qualname__}, which has no state_dict() and load_state_dict(), so its "
+                "position cannot be "
                 "saved. Wrap a plain DataLoader in app.data.Batches, or use torchdata's StatefulDataLoader."
             )
     return named
@@ -208,7 +211,7 @@ def _stateful(role: str, given: Any) -> dict[str, Stateful]:
 def _gradients(optimizer: Any) -> list[tuple[int, int]]:
     """Which gradient tensors exist, and in which version."""
     parameters = (p for group in optimizer.param_groups for p in group["params"])
-    return [(id(p.grad), p.grad._version) for p in parameters if p.grad is not None]  # noqa: SLF001
+    return [(id(p.grad), p.grad._version) for p in parameters if p.grad is not None]
 
 
 def _scaler_state(scaler: Any) -> dict[str, Any]:
@@ -248,7 +251,7 @@ def _load_optimizer(key: str, optimizer: Any, saved: dict[str, Any]) -> None:
         raise Refusal(f"The checkpoint's {key} does not fit: {error}. The checkpoint was not changed.") from error
     if not hasattr(optimizer, "param_groups") or "state" not in saved:
         return
-    # load_state_dict casts floating point state to its parameter's dtype: an fp32 moment of a bf16 parameter would lose bits.
+    # load_state_dict casts to the parameter's dtype: an fp32 moment of a bf16 parameter would lose bits.
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     indices = [index for group in saved["param_groups"] for index in group["params"]]
     for parameter, index in zip(parameters, indices, strict=True):

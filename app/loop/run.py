@@ -118,7 +118,7 @@ class Run:
         if done % self._options.log_every and done != total:
             return
         now = time.monotonic()
-        fields = {name: float(value) for name, value in metrics.items()}
+        fields = {name: _number(value) for name, value in metrics.items()}
         if self._tokens:
             fields["tokens_per_s"] = round(self._tokens / max(now - self._logged_at, 1e-9), 1)
         self._tokens, self._logged_at = 0, now
@@ -126,11 +126,12 @@ class Run:
         logs.info(f"step {done}/{total}{text}", step=done, **fields)
 
     def watch(self, items: Iterable[T]) -> Iterator[T]:
-        """Go through another long loop (evaluation). Put it at the top of a step, where a stop need not wait for its end."""
+        """Go through another long loop (evaluation). At the top of a step a stop need not wait for its end."""
         if self._gate.phase is Phase.DIRTY and not self._warned:
             self._warned = True
             logs.warning(
-                "run.watch after optimizer.step(): a stop must wait for the end of this loop, and if that takes longer than the grace "
+                "run.watch after optimizer.step(): a stop must wait for the end of this loop, and if that takes longer "
+                "than the grace "
                 "period this step is lost. Evaluate at the top of the loop body, where it is repeated exactly."
             )
         for item in items:
@@ -182,7 +183,8 @@ class Run:
             logs.warning(f"Forking from checkpoint {name} in spite of: {'; '.join(differences)}.")
             return
         raise Refusal(
-            f"Checkpoint {name} belongs to something else: {'; '.join(differences)}. Nothing was changed. Run with the settings it was "
+            f"Checkpoint {name} belongs to something else: {'; '.join(differences)}. Nothing was changed. Run with the "
+            "settings it was "
             "made with, use another CHECKPOINT_DIR or job name, or continue from it on purpose with --fork (fork=True)."
         )
 
@@ -256,7 +258,8 @@ class Run:
     def _mark_end(self) -> None:
         if not self._complete:
             logs.warning(
-                f"The loop was left after step {self._step} of {self._options.total_steps}; the work is not marked as complete."
+                f"The loop was left after step {self._step} of {self._options.total_steps}; the work is not marked as "
+                "complete."
             )
             return
         task, step = self._start.task, self._step
@@ -298,3 +301,8 @@ class Run:
         if self._saver is None:
             raise RuntimeError("A session is a context manager: with session(...) as run:")
         return self._saver
+
+
+def _number(value: Any) -> float:
+    """Of a number or a tensor of one element; the latter waits for the device."""
+    return float(value.detach() if hasattr(value, "detach") else value)

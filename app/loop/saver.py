@@ -1,4 +1,4 @@
-"""The saver thread: writes the snapshots it is given and, when a stop comes, decides what to save in the time that is left."""
+"""The saver thread: writes the snapshots it is given and, at a stop, decides what to save in the time that is left."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Statistics:
     """What saves cost so far."""
 
     durable_step: int
-    """Newest step known to be durable; the start step before the first save (nothing newer is lost by stopping there)."""
+    """Newest step known to be durable; before the first save, the step that the attempt started from."""
     failures_in_a_row: int = 0
     failures: int = 0
     seconds: float = 0.0
@@ -91,7 +91,8 @@ class Saver:
             if attempt < FINAL_TRIES - 1:
                 time.sleep(0.5 * 2**attempt)
         raise SaveFailed(
-            f"Step {step} could not be saved in {FINAL_TRIES} tries: {self._error}. The last durable checkpoint is step "
+            f"Step {step} could not be saved in {FINAL_TRIES} tries: {self._error}. The last durable checkpoint is "
+            "step "
             f"{self.statistics.durable_step}; a retry resumes from it."
         ) from self._error
 
@@ -137,13 +138,14 @@ class Saver:
         except Superseded as superseded:
             logs.error(str(superseded))
             self.shutdown.leave(superseded.exit_code, superseded.reason)
-        except Exception as error:  # noqa: BLE001 - a failed periodic save must not end the run
+        except Exception as error:
             self._error = error
             statistics.failures += 1
             statistics.failures_in_a_row += 1
             detail = str(error) if isinstance(error, OSError) else "".join(traceback.format_exception(error)).rstrip()
             logs.error(
-                f"Saving step {step} failed ({detail}); that is failure {statistics.failures}. Training goes on; the last durable "
+                f"Saving step {step} failed ({detail}); that is failure {statistics.failures}. Training goes on; the "
+                "last durable "
                 f"checkpoint is step {statistics.durable_step}, and the save is tried again.",
                 step=step,
             )
@@ -162,7 +164,7 @@ class Saver:
         )
 
     def _save_for_stop(self) -> None:
-        """CLEAN: save the last boundary. DIRTY: wait for the next one as long as a save still fits. Else: trust the last."""
+        """CLEAN: save the last boundary. DIRTY: wait for the next while a save fits. Else: trust the last."""
         estimate = self.statistics.seconds
         boundary = self.gate.settled(self.shutdown.remaining_s() - estimate)
         durable, left = self.statistics.durable_step, self.shutdown.remaining_s()
@@ -180,7 +182,8 @@ class Saver:
             )
         elif estimate > left:
             logs.warning(
-                f"A save takes {estimate:.1f} s and {left:.1f} s are left; trusting the last checkpoint, step {durable}."
+                f"A save takes {estimate:.1f} s and {left:.1f} s are left; trusting the last checkpoint, step "
+                f"{durable}."
             )
         else:
             logs.info(
@@ -191,7 +194,7 @@ class Saver:
             )
             try:
                 self._write(boundary.step, codec.encode(self.state_of(boundary)))
-            except Exception as error:  # noqa: BLE001 - the process leaves in any case
+            except Exception as error:
                 logs.failure(
                     f"Saving step {boundary.step} failed; trusting the last durable checkpoint, step {durable}.", error
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sysconfig
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -43,11 +43,11 @@ def load(source: str | None, limit_bytes: int) -> torch.Tensor:
 
 def fingerprint(text: torch.Tensor) -> str:
     """Tells one corpus from another."""
-    return f"{text.numel()} bytes, sha256 {hashlib.sha256(text.numpy()).hexdigest()[:12]}"
+    return f"{text.numel()} bytes, sha256 {hashlib.sha256(memoryview(cast('Any', text.numpy()))).hexdigest()[:12]}"
 
 
 class Windows:
-    """Endless batches (inputs, targets), each [batch, context] int64, from a fresh shuffle of all windows every epoch."""
+    """Endless batches (inputs, targets), each [batch, context] int64; all windows are shuffled anew every epoch."""
 
     def __init__(self, text: torch.Tensor, *, context: int, batch: int, seed: int) -> None:
         self._text = text
@@ -59,7 +59,8 @@ class Windows:
         self._count = (text.numel() - 1) // context
         if self._count < batch:
             raise Refusal(
-                f"The text of {text.numel()} bytes gives {self._count} windows of {context} bytes, fewer than one batch of {batch}. "
+                f"The text of {text.numel()} bytes gives {self._count} windows of {context} bytes, fewer than one "
+                f"batch of {batch}. "
                 "Give more text with --data, or a smaller --batch-size."
             )
         self._order = self._shuffled()
@@ -114,6 +115,7 @@ def _bucket(address: str) -> Iterator[bytes]:
     else:
         client = storage.Client()
     bucket, _, prefix = address.removeprefix("gs://").partition("/")
-    for blob in sorted(client.list_blobs(bucket, prefix=prefix), key=lambda each: each.name):
-        if Path(blob.name).suffix in SUFFIXES:
-            yield blob.download_as_bytes()
+    found = {str(blob.name): blob for blob in client.list_blobs(bucket, prefix=prefix)}
+    for name in sorted(found):
+        if Path(name).suffix in SUFFIXES:
+            yield found[name].download_as_bytes()
