@@ -12,7 +12,7 @@ from policies.rules.rule import Resource
 _FOLDER = Path(__file__).parent / "fixtures"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Example:
     """One resource; it passes the policy where `violations` is empty."""
 
