@@ -1,5 +1,6 @@
 """The seam between the commands and Google: what they ask for, and how a stack's outputs become something to ask."""
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -77,6 +78,8 @@ def connect_to(outputs: StackOutputs) -> Cloud:
     from ops.google_storage import BucketLines
 
     local = outputs.is_local
+    if local:
+        _bypass_proxies()
     return Cloud(
         outputs=outputs,
         runs=CloudRun(outputs),
@@ -86,3 +89,10 @@ def connect_to(outputs: StackOutputs) -> Cloud:
         pace_s=0.5 if local else 3.0,
         log_delay_s=1.0 if local else 20.0,
     )
+
+
+def _bypass_proxies() -> None:
+    """No proxy reaches this machine's loopback, and Google's clients take theirs from the environment."""
+    for name in ("NO_PROXY", "no_proxy"):
+        present = [host for host in os.environ.get(name, "").split(",") if host]
+        os.environ[name] = ",".join(dict.fromkeys([*present, "127.0.0.1", "localhost", "::1"]))

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +27,7 @@ from ops.start import start
 from ops.watch import watch
 
 PARENT = "projects/local-project/locations/europe-west4"
+ROOT = Path(__file__).resolve().parents[2]
 NUMBERS = itertools.count(os.getpid())
 
 PROGRAM = """
@@ -58,6 +64,7 @@ class Deployed:
     cloud: Cloud
     url: str
     bucket: str
+    exports: dict[str, Any]
 
     def let_go(self) -> None:
         """Ends the task that waits."""
@@ -99,7 +106,7 @@ def deployed(cloud: Any) -> Deployed:
             "storage": f"{cloud.url}/storage/v1/",
         },
     }
-    return Deployed(connect_to(parse_outputs(exports, "local")), cloud.url, bucket)
+    return Deployed(connect_to(parse_outputs(exports, "local")), cloud.url, bucket, exports)
 
 
 def _post(url: str, body: dict[str, Any]) -> None:
@@ -170,6 +177,41 @@ def test_cancel_waits_for_the_end_and_names_the_step_that_remains(gpujob, deploy
     again = gpujob("cancel", name)
     assert again.exit_code == 3
     assert "there is nothing to cancel" in again.stderr
+
+
+def test_watching_tells_a_preempted_attempt_from_one_that_was_killed(cloud: Any, deployed: Deployed):
+    name = started(deployed, "wait")
+    said: list[str] = []
+
+    def interrupt(line: str) -> None:
+        said.append(line.partition(" ")[2])
+        if "attempt 0 running" in line:
+            assert "waiting" in list(_lines(deployed, name, until="waiting"))
+            cloud.ask("POST", "preempt", {"execution": name})
+        if "attempt 1 running" in line:
+            deployed.let_go()
+
+    assert watch(deployed.cloud, name, interrupt).state is State.SUCCEEDED
+    assert "task 0: attempt 0 ended, exit code 143: stopped by the platform, resumable" in said
+    assert said[-1] == f"{name}: succeeded"
+
+
+def test_ctrl_c_leaves_the_execution_running(deployed: Deployed, tmp_path: Path):
+    pulumi = tmp_path / "pulumi"
+    pulumi.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(deployed.exports)}\nEND\n")
+    pulumi.chmod(0o755)
+    command = [sys.executable, "-m", "ops", "run", "--wait", "--stack", "local", "--arg", "wait"]
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, env=environment, cwd=ROOT, stderr=subprocess.PIPE, text=True) as gpujob:
+        assert gpujob.stderr is not None
+        said = list(itertools.takewhile(lambda line: "attempt 0 running" not in line, gpujob.stderr))
+        gpujob.send_signal(signal.SIGINT)
+        rest = gpujob.stderr.read()
+    name = re.search(r"Started execution (\S+) of job", "".join(said))
+    assert name, said
+    assert (gpujob.returncode, f"gpujob cancel {name[1]}" in rest) == (130, True), rest
+    assert "Traceback" not in rest
+    assert deployed.cloud.runs.execution(name[1]).state is State.RUNNING
 
 
 def test_what_is_not_there_is_said(gpujob, deployed: Deployed):

@@ -1,10 +1,12 @@
 """Google's own clients against prepared answers: what is asked, and what becomes of each answer."""
 
+import os
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from ops.cloud import connect_to
 from ops.errors import MisconfiguredError, MissingError, RefusedError, UnreachableError
 from ops.google_logs import CloudLogging
 from ops.google_run import CloudRun
@@ -173,3 +175,13 @@ def test_without_credentials_the_real_cloud_is_not_asked(monkeypatch: pytest.Mon
         ):
             ask()
     assert "No usable Google credentials" in BucketLines(OUTPUTS).durable(0).reason
+
+
+def test_a_proxy_is_not_asked_for_the_local_cloud(google: Stub, monkeypatch: pytest.MonkeyPatch):
+    for name in ("HTTP_PROXY", "http_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "example.com")
+    google.answer(GET_ONE, one())
+    assert connect_to(google.outputs).runs.execution("job-one").name == "job-one"
+    assert os.environ["NO_PROXY"].startswith("example.com,")
