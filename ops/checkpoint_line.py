@@ -22,29 +22,32 @@ def newest_first(names: Iterable[str]) -> list[str]:
 def durable_from(
     names: Iterable[str], read: Callable[[str], Mapping[str, Any] | None], execution: str | None
 ) -> Durable:
-    """The step that the newest attempt made durable or started from.
+    """The step from which the line would resume: now, or as `execution` left it.
 
-    `names` are newest first; `read` returns None for a document that is torn. An attempt without either (killed
-    before its first save) says nothing, and the one before it is asked. With `execution`, the attempts of others are
-    passed over.
+    `names` are newest first; `read` returns None for a document that is torn. An attempt that neither saved nor resumed
+    (killed too early) says nothing, and the one before it is asked, of whatever execution. An execution that has no
+    attempt in the ledger stands where the line stands.
     """
-    torn = ""
+    line, torn = Durable(None), ""
+    begun = execution is None
     for name in names:
         document = read(name)
         if document is None:
             torn = torn or name
             continue
-        if execution is not None and document.get("execution") != execution:
-            continue
         steps = [document.get("last_durable_step"), document.get("resumed_from_step")]
         step = next((step for step in steps if isinstance(step, int)), None)
-        if step is not None:
-            return Durable(step, finished=document.get("reason") == "finished", at_least=bool(torn))
-    if torn:
-        return Durable(
-            None, known=False, reason=f"The ledger document {torn} was only half written. Checkpoints are safe."
-        )
-    return Durable(None)
+        begun = begun or document.get("execution") == execution
+        if step is None:
+            continue
+        found = Durable(step, finished=document.get("reason") == "finished", at_least=bool(torn))
+        if begun:
+            return found
+        line = line if line.step is not None else found
+    if torn and line.step is None:
+        reason = f"The ledger document {torn} was only half written. Checkpoints are safe."
+        return Durable(None, known=False, reason=reason)
+    return Durable(None) if begun else line
 
 
 def line_prefix(checkpoint_url: str, task: int) -> tuple[str, str]:

@@ -45,7 +45,7 @@ class Lines(Protocol):
     """Checkpoint lines of one job, one a task index."""
 
     def durable(self, task: int, execution: str | None = None) -> Durable:
-        """The last durable step, of the whole line or as one execution left it. Never raises: see `Durable.known`."""
+        """Where the line would resume now, or as an execution left it. Never raises: see `Durable.known`."""
         ...
 
 

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from ops.choose import newest, short_name
 from ops.cloud import Cloud
-from ops.model import Durable, Execution, Task
+from ops.model import Durable, Execution, State, Task
 from ops.text import clock_time, execution_text, result_text
 
 SHOWN_TASKS = 50
@@ -23,7 +23,7 @@ def show_execution(cloud: Cloud, execution: Execution, console: Console) -> None
     """One execution: its state, a row for each task (the unfinished first if they are many), its log."""
     tasks = cloud.runs.tasks(execution.name)
     shown = sorted(tasks, key=lambda task: (task.state.ended, task.index))[:SHOWN_TASKS]
-    durable = {task.index: cloud.lines.durable(task.index, execution.name) for task in shown}
+    durable = {task.index: _durable(cloud, execution, task) for task in shown}
     _print(console, f"{execution_text(execution)}, started {clock_time(execution.created_at)}")
     console.print(task_table(sorted(shown, key=lambda task: task.index), durable))
     if len(shown) < len(tasks):
@@ -49,6 +49,11 @@ def task_table(tasks: Iterable[Task], durable: dict[int, Durable]) -> Table:
             clock_time(task.since),
         )
     return table
+
+
+def _durable(cloud: Cloud, execution: Execution, task: Task) -> Durable:
+    # A task that waits has no attempt in the ledger yet: it will resume where the line stands.
+    return cloud.lines.durable(task.index, None if task.state is State.WAITING else execution.name)
 
 
 def _selected(cloud: Cloud, typed: str | None) -> list[Execution]:

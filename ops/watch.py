@@ -48,7 +48,9 @@ def changes(before: Snapshot | None, after: Snapshot) -> Iterator[str]:
         if was is None and task.state is State.WAITING:
             continue
         if was is not None and task.attempt > was.attempt:
-            yield f"task {task.index}: attempt {task.attempt - 1} ended, {result_sentence(task.result)}"
+            # The result is that of the attempt that ended last: with the task ended too, that is its last attempt.
+            how = "between two looks; the log says how" if task.state.ended else result_sentence(task.result)
+            yield f"task {task.index}: attempt {task.attempt - 1} ended, {how}"
         if was is None or (task.state, task.attempt) != (was.state, was.attempt):
             yield task_text(task)
     if before is None or execution_text(before.execution) != execution_text(after.execution):

@@ -33,9 +33,17 @@ def test_a_torn_document_leaves_the_step_before_it_as_the_least_that_is_known():
     assert (durable([torn]).known, durable([torn]).step) == (False, None)
 
 
-def test_progress_of_one_execution_is_its_own():
-    assert durable(LEDGER, "one").step == 90
-    assert durable(list(LEDGER)[:1], "two").step is None
+def test_an_execution_is_told_by_what_it_left_not_by_what_came_later():
+    later = {"execution": "three", "last_durable_step": 500, "resumed_from_step": 90}
+    ledger = {**LEDGER, "job-task-0/ledger/e0005-ee.json": later}
+    assert durable_from(newest_first(ledger), ledger.get, "one").step == 90
+    assert durable_from(newest_first(ledger), ledger.get, "three").step == 500
+
+
+def test_an_execution_that_saved_nothing_stands_on_the_one_before():
+    names = [name for name in LEDGER if "e0003" not in name]
+    assert durable(names, "two").step == 90
+    assert durable(list(LEDGER)[:1], "not begun").step == 40
 
 
 def test_an_empty_line_is_known_to_have_none():

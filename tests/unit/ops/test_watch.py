@@ -34,6 +34,15 @@ def test_a_kill_without_notice_is_said_by_its_signal():
     assert "task 0: attempt 1 ended, killed by SIGKILL" in list(changes(before, after))
 
 
+def test_the_last_attempts_result_is_not_laid_at_the_door_of_the_one_before():
+    before = snapshot(State.RUNNING, task(attempt=0))
+    after = snapshot(State.RUNNING, task(state=State.SUCCEEDED, attempt=1, exit_code=0))
+    assert list(changes(before, after)) == [
+        "task 0: attempt 0 ended, between two looks; the log says how",
+        "task 0: succeeded in attempt 1",
+    ]
+
+
 def test_watch_says_the_whole_story_and_ends_with_the_execution(world: World):
     world.runs.put(execution(state=State.WAITING))
     world.runs.task_lists["job-one"] = [task(state=State.WAITING)]
