@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,40 +36,19 @@ class Violation:
     message: str
 
 
-class Project:
-    """One project in a folder; `resources.json` says what its program declares."""
+@dataclass(frozen=True)
+class Engine:
+    """The CLI in one folder with one environment."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        pulumi = find_pulumi()
-        assert pulumi, "no Pulumi CLI: `make setup` installs it"
-        for name in ("bin", "state"):
-            (folder / name).mkdir()
-        write_launchers(folder / "bin")
-        provider = folder / "bin" / "pulumi-resource-gcp"
-        provider.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(PROVIDER))} "$@"\n')
-        (folder / "Pulumi.yaml").write_text("name: examples\nruntime: python\n")
-        (folder / "__main__.py").write_text(PROGRAM)
-        self.environment = {
-            **os.environ,
-            "PATH": os.pathsep.join([str(folder / "bin"), str(pulumi.parent), os.environ["PATH"]]),
-            "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
-            "PULUMI_CONFIG_PASSPHRASE": "examples",
-            "PULUMI_HOME": str(folder / "home"),
-            "PULUMI_SKIP_UPDATE_CHECK": "true",
-            "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true",
-            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-        }
-
-    def declare(self, resources: list[dict[str, Any]]) -> None:
-        (self.folder / "resources.json").write_text(json.dumps(resources))
+    folder: Path
+    environment: Mapping[str, str]
 
     def pulumi(self, *arguments: str, expect: int = 0) -> str:
         """Run one command to its end; return both outputs."""
         done = subprocess.run(
             ["pulumi", *arguments, "--non-interactive", "--color", "never"],
             cwd=self.folder,
-            env=self.environment,
+            env={**self.environment, "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true"},
             capture_output=True,
             text=True,
             check=False,
@@ -81,6 +61,34 @@ class Project:
     def violations(self, *arguments: str, expect: int = VIOLATION_EXIT) -> list[Violation]:
         """Run a command with the pack; return what the engine reports."""
         return violations_in(self.pulumi(*arguments, "--json", "--policy-pack", str(PACK), expect=expect))
+
+
+class Project(Engine):
+    """A project of its own; `resources.json` says what its program declares. No cloud stands behind it."""
+
+    def __init__(self, folder: Path) -> None:
+        pulumi = find_pulumi()
+        assert pulumi, "no Pulumi CLI: `make setup` installs it"
+        for name in ("bin", "state"):
+            (folder / name).mkdir()
+        write_launchers(folder / "bin")
+        provider = folder / "bin" / "pulumi-resource-gcp"
+        provider.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(PROVIDER))} "$@"\n')
+        (folder / "Pulumi.yaml").write_text("name: examples\nruntime: python\n")
+        (folder / "__main__.py").write_text(PROGRAM)
+        environment = {
+            **os.environ,
+            "PATH": os.pathsep.join([str(folder / "bin"), str(pulumi.parent), os.environ["PATH"]]),
+            "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
+            "PULUMI_CONFIG_PASSPHRASE": "examples",
+            "PULUMI_HOME": str(folder / "home"),
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+        }
+        super().__init__(folder, environment)
+
+    def declare(self, resources: list[dict[str, Any]]) -> None:
+        (self.folder / "resources.json").write_text(json.dumps(resources))
 
 
 def violations_in(events: str) -> list[Violation]:
