@@ -29,14 +29,33 @@ STOPPED = 143
 """ExitCode.STOPPED; spelled out because this module is imported before anything else."""
 
 
+def end_children() -> None:
+    """SIGKILL every descendant: data workers hold no state, and outlive `os._exit` otherwise."""
+    from pathlib import Path  # late: this module comes before the handlers
+
+    waiting, found = [os.getpid()], list[int]()
+    while waiting:
+        parent = waiting.pop()
+        with suppress(OSError):
+            for task in Path(f"/proc/{parent}/task").iterdir():
+                with suppress(OSError):
+                    children = [int(pid) for pid in (task / "children").read_text(encoding="ascii").split()]
+                    waiting += children
+                    found += children
+    for pid in found:
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
 class Shutdown:
-    """The process's one stop. `exit_process` and `clock` are replaced in tests."""
+    """The process's one stop. What ends processes, and the clock, are replaced in tests."""
 
     def __init__(
         self,
         *,
         grace_s: float = GRACE_S,
         exit_process: Callable[[int], NoReturn] = os._exit,
+        end_children: Callable[[], None] = end_children,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.started_at = clock()
@@ -46,6 +65,7 @@ class Shutdown:
         self.noticed = threading.Event()
         self._grace_s = grace_s
         self._exit_process = exit_process
+        self._end_children = end_children
         self._clock = clock
         self._noticed_at: float | None = None
         self._finalisers: list[Callable[[int, str], None]] = []
@@ -108,7 +128,7 @@ class Shutdown:
         closing = threading.Thread(target=self._finalise, args=(code, reason), name="leaving", daemon=True)
         closing.start()
         closing.join(timeout=0.8 if self.noticed.is_set() else 30.0)
-        end_children()
+        self._end_children()
         self._exit_process(code)
 
     def _arm(self) -> None:
@@ -130,6 +150,8 @@ class Shutdown:
     def _leave_at_deadline(self) -> None:
         while (left := self.remaining_s()) > 0:
             time.sleep(min(left, 0.2))
+            if self._leaving.locked():
+                return
         _log("The grace period ends: leaving with what is durable.", severity="WARNING")
         self.leave(STOPPED, "stopped")
 
@@ -154,24 +176,6 @@ class Shutdown:
             with suppress(OSError):
                 os.close(fd)
         self._read_fd = self._write_fd = -1
-
-
-def end_children() -> None:
-    """SIGKILL every descendant: data workers hold no state, and outlive `os._exit` otherwise."""
-    from pathlib import Path  # late: this module comes before the handlers
-
-    waiting, found = [os.getpid()], list[int]()
-    while waiting:
-        parent = waiting.pop()
-        with suppress(OSError):
-            for task in Path(f"/proc/{parent}/task").iterdir():
-                with suppress(OSError):
-                    children = [int(pid) for pid in (task / "children").read_text(encoding="ascii").split()]
-                    waiting += children
-                    found += children
-    for pid in found:
-        with suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
 
 
 def _announce(name: str) -> None:

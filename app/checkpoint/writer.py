@@ -42,9 +42,8 @@ def commit(store: Store, name: CheckpointName, state: Encoded, origin: Origin) -
     groups = _into_shards(state.blobs)
     if len(groups) > 1:
         with ThreadPoolExecutor(min(PARALLEL, len(groups)), thread_name_prefix="shard") as pool:
-            shards = list(
-                pool.map(lambda index: _write_shard(store, name.shard(index), groups[index]), range(len(groups)))
-            )
+            writing = [pool.submit(_write_shard, store, name.shard(index), group) for index, group in enumerate(groups)]
+            shards = [each.result() for each in writing]
     else:
         shards = [_write_shard(store, name.shard(index), group) for index, group in enumerate(groups)]
     head = Head(

@@ -63,6 +63,7 @@ class Program:
         self.others = _stateful("data", data) | _stateful("extra", extra)
         self.start_step = start_step
         self._parameters = [p for model in self.models.values() for p in model.parameters()]
+        self._concerning: dict[int, Any] = {id(each): each for each in self.optimizers.values()}
         self._proven = set[int]()
         self._updated = set[int]()
         self._consumed = dict[int, list[tuple[int, int]]]()
@@ -71,6 +72,16 @@ class Program:
     def has_live_tensors(self) -> bool:
         """Whether anything is read at save time rather than captured at the boundary."""
         return bool(self.models or self.optimizers)
+
+    def concerns(self, optimizer: Any) -> bool:
+        """Whether this optimizer is ours or updates one of our models: another's is no reason to wait."""
+        if id(optimizer) not in self._concerning:
+            ours = {id(p) for p in self._parameters}
+            shared = any(id(p) in ours for group in optimizer.param_groups for p in group["params"])
+            if not shared:
+                return False
+            self._concerning[id(optimizer)] = optimizer
+        return True
 
     def optimizer_begins(self, optimizer: object) -> None:
         """From the gate: this optimizer's hook fires, and its gradients are being used up."""

@@ -189,8 +189,9 @@ class Run:
         )
 
     def _before_update(self, optimizer: Any, *_: Any) -> None:
-        self._gate.enter_update()
-        self._program.optimizer_begins(optimizer)
+        if self._program.concerns(optimizer):
+            self._gate.enter_update()
+            self._program.optimizer_begins(optimizer)
 
     def _at_boundary(self, step: int) -> None:
         self._step = step
@@ -278,6 +279,8 @@ class Run:
         self._shutdown.on_stop = self._leave_finished
         self._end_ledger(ExitCode.DONE, Reason.FINISHED)
         logs.info(f"Finished at step {step}; weights sha256 {digest}.", step=step, weights_sha256=digest)
+        if self._shutdown.noticed.is_set():
+            self._leave_finished()  # complete in spite of the stop: what follows the session would be cut short
 
     def _release(self) -> None:
         if self._unhook is not None:

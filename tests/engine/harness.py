@@ -1,0 +1,164 @@
+"""A small training program with everything that makes an exact resume hard, and ways to interrupt it in this process."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import torch
+from torch import nn
+
+from app import session, startup
+from app.contract import Task
+from app.data import Batches
+from app.loop.run import Run
+from app.shutdown import Shutdown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STEPS = 24
+ACCUMULATE = 2
+
+
+class Interrupted(BaseException):
+    """Stands for a kill: nothing is saved on the way out."""
+
+
+class Net(nn.Module):
+    """Dropout, BatchNorm, and an output tied to the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter = nn.Linear(8, 16)
+        self.norm = nn.BatchNorm1d(16)
+        self.leave = nn.Linear(16, 8, bias=False)
+        self.leave.weight = nn.Parameter(torch.empty(8, 16))
+        nn.init.normal_(self.leave.weight, std=0.1)
+        self.again = nn.Linear(16, 8, bias=False)
+        self.again.weight = self.leave.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = nn.functional.dropout(self.norm(self.enter(x)).relu(), 0.2, self.training)
+        return self.leave(hidden) + self.again(hidden)
+
+
+class Noisy(torch.utils.data.Dataset[torch.Tensor]):
+    """Augments from the global generator, as data sets do."""
+
+    def __len__(self) -> int:
+        return 40
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.full((8,), index / 40) + 0.1 * torch.randn(8)
+
+
+@dataclass
+class Trial:
+    """One attempt at the whole work in `root`; `at(place, step)` is called at named places of each step."""
+
+    root: Path
+    every_steps: int = 5
+    steps: int = STEPS
+    workers: int = 0
+    shutdown: Shutdown | None = None
+    at: Callable[[str, int], None] = lambda _place, _step: None
+    fused: bool = False
+
+    def run(self) -> None:
+        torch.manual_seed(7)
+        model = Net()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, fused=self.fused)
+        scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 5e-2, total_steps=self.steps + 1)
+        loader = torch.utils.data.DataLoader(Noisy(), batch_size=4, shuffle=True, num_workers=self.workers)
+        batches = Batches(loader, seed=3)
+        optimizer.register_step_post_hook(lambda *_: self.at("updated", self._step))
+        task = Task(self.root)
+        shutdown = self.shutdown or Shutdown()
+        start = startup.begin(task, startup.open_store(task))
+        with session(
+            model=model,
+            optimizer=optimizer,
+            scheduler=scheduler,
+            data=batches,
+            total_steps=self.steps,
+            every_steps=self.every_steps,
+            start=start,
+            shutdown=shutdown,
+        ) as run:
+            self._loop(run, model, optimizer, scheduler, batches)
+
+    def _loop(self, run: Run, model: nn.Module, optimizer, scheduler, batches: Batches) -> None:
+        for step in run.steps():
+            self._step = step
+            self.at("began", step)
+            for _ in range(ACCUMULATE):
+                x = next(batches)
+                (model(x) - x).square().mean().backward()
+            self.at("backward", step)
+            optimizer.step()
+            self.at("stepped", step)
+            scheduler.step()
+            optimizer.zero_grad()
+            self.at("ended", step)
+
+    @property
+    def line(self) -> Path:
+        return self.root / "job-task-0"
+
+    def done(self) -> dict[str, object]:
+        return json.loads((self.line / "done.json").read_text())
+
+    def ledger(self) -> list[dict[str, object]]:
+        return [json.loads(path.read_text()) for path in sorted((self.line / "ledger").iterdir())]
+
+
+def reference(root: Path, **options: object) -> str:
+    """The weights' hash after an uninterrupted run."""
+    root.mkdir()
+    trial = Trial(root, **options)  # type: ignore[arg-type]
+    trial.run()
+    return str(trial.done()["weights_sha256"])
+
+
+def run_until_interrupted(trial: Trial, place: str, step: int) -> None:
+    """Kill the attempt there: an exception that nothing saves for."""
+
+    def at(here: str, now: int) -> None:
+        if (here, now) == (place, step):
+            raise Interrupted
+
+    trial.at = at
+    try:
+        trial.run()
+    except Interrupted:
+        return
+    raise AssertionError(f"never came to {place} of step {step}")
+
+
+def run_until_stopped(trial: Trial, place: str, step: int, *, grace_s: float = 10.0) -> int:
+    """A stop comes exactly there. The exit code; the attempt's threads stay where the stop held them, as in a real end."""
+    left = threading.Event()
+    codes: list[int] = []
+
+    def exit_process(code: int) -> NoReturn:
+        codes.append(code)
+        left.set()
+        raise SystemExit
+
+    shutdown = Shutdown(exit_process=exit_process, end_children=lambda: None, grace_s=grace_s)
+
+    def at(here: str, now: int) -> None:
+        if (here, now) == (place, step):
+            shutdown.request()
+
+    trial.shutdown, trial.at = shutdown, at
+    # Threads of an attempt that "ended" must not touch the generators of the next: they are all held or gone by then.
+    attempt = threading.Thread(target=trial.run, daemon=True)
+    attempt.start()
+    if not left.wait(timeout=grace_s + 5):
+        raise AssertionError("the stop did not end the attempt")
+    return codes[0]
