@@ -54,11 +54,8 @@ def start(
     if foreground:
         _serve(settings)
         return
-    arguments = ["--port", str(port), "--state", str(state), "--grace-s", str(grace_s), "--gpu-quota", str(gpu_quota)]
-    arguments += ["--gpu-timeout-ceiling-s", str(gpu_timeout_ceiling_s)]
-    arguments += ["--record", str(record)] if record else []
     try:
-        answer = client.start(settings, arguments)
+        answer = client.start(settings)
     except client.LocalCloudError as error:
         raise _fail(error) from error
     already = "is already running" if answer.get("already_running") else "is running"

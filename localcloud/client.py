@@ -10,6 +10,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import psutil
+
 from localcloud.jsontypes import Json, obj
 from localcloud.settings import HOST, Settings
 
@@ -65,7 +67,7 @@ def status(port: int) -> Json | None:
     return None
 
 
-def start(settings: Settings, arguments: list[str]) -> Json:
+def start(settings: Settings) -> Json:
     """Start a server in the background and wait until it answers; one that already serves this state is left alone.
 
     Raises:
@@ -83,7 +85,7 @@ def start(settings: Settings, arguments: list[str]) -> Json:
     with settings.server_log.open("ab") as log:
         before = log.tell()
         process = subprocess.Popen(
-            [sys.executable, "-m", "localcloud", "start", "--foreground", *arguments],
+            [sys.executable, "-m", "localcloud.server", settings.to_json()],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -139,7 +141,6 @@ def _alive(pid: int) -> bool:
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)  # where it was started by this very process
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE  # whoever adopted it may never collect it
+    except psutil.NoSuchProcess:
         return False
-    return True

@@ -1,6 +1,7 @@
 """What one local cloud is told at its start, and where its files lie."""
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 DEFAULT_PORT = 8790
@@ -29,6 +30,17 @@ class Settings:
     gpu_quota: dict[str, int] = field(default_factory=default_gpu_quota)
     gpu_timeout_ceiling_s: int = 168 * 3600
     """Longest task timeout of a GPU job. Google's pages disagree (1 h, 12 h, 168 h), so the general ceiling is the default."""
+
+    def to_json(self) -> str:
+        """For the server's own process."""
+        return json.dumps(asdict(self), default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Settings":
+        """What `to_json` wrote."""
+        fields = json.loads(text)
+        record = fields.pop("record")
+        return cls(Path(fields.pop("state_dir")), record=Path(record) if record else None, **fields)
 
     @property
     def state_file(self) -> Path:

@@ -1,7 +1,5 @@
 """A local cloud for a test: started before, stopped after."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -9,7 +7,7 @@ from pathlib import Path
 
 from localcloud import client
 from localcloud.jsontypes import Json
-from localcloud.settings import HOST, Settings
+from localcloud.settings import HOST, Settings, default_gpu_quota
 
 
 @dataclass(frozen=True)
@@ -27,24 +25,18 @@ class Cloud:
 
 
 @contextmanager
-def running_cloud(state_dir: Path, port: int = 0, *options: str) -> Iterator[Cloud]:
-    """A local cloud over `state_dir`; further options are those of `python -m localcloud start`.
+def running_cloud(
+    state_dir: Path, port: int = 0, *, grace_s: float = 10.0, record: Path | None = None, gpu_quota: int | None = None
+) -> Iterator[Cloud]:
+    """A local cloud over `state_dir`, on a free port unless one is named; it is stopped in the end.
 
     Raises:
         LocalCloudError: it does not start.
     """
-    arguments = ["--port", str(port), "--state", str(state_dir), *options]
-    answer = client.start(Settings(state_dir, port), arguments)
+    quota = default_gpu_quota() if gpu_quota is None else dict.fromkeys(default_gpu_quota(), gpu_quota)
+    answer = client.start(Settings(state_dir, port, record, grace_s, quota))
     try:
         yield Cloud(f"http://{HOST}:{answer['port']}", int(answer["port"]), state_dir, int(answer["pid"]))
     finally:
         with suppress(client.LocalCloudError):
             client.stop(int(answer["port"]))
-
-
-def start_expecting_refusal(*options: str) -> str:
-    """What a start that must fail says."""
-    command = [sys.executable, "-m", "localcloud", "start", *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode != 0, done.stdout  # noqa: S101  # this module is part of the tests
-    return done.stderr

@@ -74,7 +74,7 @@ class Builder:
             except BuildError as error:
                 self._say(build, f"ERROR: {error}", "ERROR")
                 self._end(build, "FAILURE", str(error))
-            except Exception as error:  # noqa: BLE001  # a build must end, whatever its source does to us
+            except Exception as error:  # a build must end, whatever its source does to us
                 self._say(build, f"ERROR: {error!r}", "ERROR")
                 self._end(build, "INTERNAL_ERROR", f"{type(error).__name__}: {error}")
             else:

@@ -69,7 +69,7 @@ def _copy(
         target.mkdir(parents=True, exist_ok=True)
         return
     say(step.text)
-    base, kept = context, lambda path: not ignored.match_file(path)  # noqa: E731  # one line beside its counterpart below
+    base, kept = context, lambda path: not ignored.match_file(path)  # one line beside its counterpart below
     if step.origin:
         if step.origin not in roots:
             say(f" ---> skipped: files of the image {step.origin!r} are not available on this machine")

@@ -62,9 +62,15 @@ class Attempt:
     """A started process group. Made by `start`; `wait` returns when it is gone."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, group: MemoryGroup | None, log: AttemptLog, grace_s: float
+        self,
+        process: asyncio.subprocess.Process,
+        output: asyncio.Future[list[None]],
+        group: MemoryGroup | None,
+        log: AttemptLog,
+        grace_s: float,
     ) -> None:
         self.process = process
+        self._output = output
         self._group = group
         self._log = log
         self._grace_s = grace_s
@@ -79,16 +85,23 @@ class Attempt:
             "groups": [str(group.procs)] if group else [],
             "binds": [[str(source), str(target)] for source, target in command.read_only],
         }
-        process = await asyncio.create_subprocess_exec(
-            *[sys.executable, "-I", "-S", str(_LAUNCH), json.dumps(spec), *command.program],
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=command.directory,
-            env=dict(command.environment),
-            start_new_session=True,
-        )
-        return cls(process, group, log, grace_s)
+        # Pipes of our own: asyncio's would make the wait for the process a wait for every child that holds its output.
+        out, err = _Pipe(), _Pipe()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *[sys.executable, "-I", "-S", str(_LAUNCH), json.dumps(spec), *command.program],
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=out.write_end,
+                stderr=err.write_end,
+                cwd=command.directory,
+                env=dict(command.environment),
+                start_new_session=True,
+            )
+        finally:
+            os.close(out.write_end)
+            os.close(err.write_end)
+        output = asyncio.gather(_pump(await out.reader(), "stdout", log), _pump(await err.reader(), "stderr", log))
+        return cls(process, output, group, log, grace_s)
 
     @property
     def stopping(self) -> bool:
@@ -125,11 +138,6 @@ class Attempt:
 
     async def wait(self, timeout_s: float) -> Outcome:
         """Until the first process is gone, what it left running is killed, and its output is in the log."""
-        assert self.process.stdout is not None  # noqa: S101  # for the type checker: both were asked for as pipes
-        assert self.process.stderr is not None  # noqa: S101
-        output = asyncio.gather(
-            _pump(self.process.stdout, "stdout", self._log), _pump(self.process.stderr, "stderr", self._log)
-        )
         watcher = asyncio.ensure_future(self._watch_memory())
         try:
             async with asyncio.timeout(timeout_s):
@@ -145,7 +153,7 @@ class Attempt:
         self._kill_group()
         try:
             async with asyncio.timeout(_DRAIN_S):
-                await output
+                await self._output
         except TimeoutError:
             self._log.platform(
                 "A process outside the task's process group kept its output open; it was not waited for."
@@ -176,6 +184,21 @@ class Attempt:
             else f"Container terminated on signal {ended_by}."
         )
         return Outcome(self._why or Why.FAILED, exit_code, ended_by, message)
+
+
+class _Pipe:
+    """A pipe whose read end is watched by the event loop."""
+
+    def __init__(self) -> None:
+        self._read_end, self.write_end = os.pipe()
+
+    async def reader(self) -> asyncio.StreamReader:
+        """Start reading."""
+        stream = asyncio.StreamReader()
+        await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(self._read_end, "rb", buffering=0)
+        )
+        return stream
 
 
 async def _pump(stream: asyncio.StreamReader, name: str, log: AttemptLog) -> None:

@@ -276,7 +276,7 @@ def _compare(fields: list[str], operator: str, token: _Token) -> Predicate:
             raise FilterError(f"Unparseable filter: {wanted!r} is no regular expression ({error}).") from error
         found: Predicate = lambda entry: (
             (value := _lookup(entry, fields)) is not None and bool(pattern.search(str(value)))
-        )  # noqa: E731
+        )
         return found if operator == "=~" else lambda entry: not found(entry)
     return lambda entry: _compare_value(_lookup(entry, fields), operator, wanted)
 

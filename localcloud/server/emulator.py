@@ -8,7 +8,7 @@ import socket
 import sys
 from pathlib import Path
 
-import httpx
+import httpcore
 
 from localcloud.settings import HOST
 
@@ -46,7 +46,8 @@ class ObjectServer:
 
     def __init__(self, buckets_dir: Path, front_port: int, log: Path) -> None:
         self.buckets_dir = buckets_dir
-        self.client = httpx.AsyncClient(timeout=httpx.Timeout(600.0, connect=10.0), trust_env=False)
+        # httpcore and not httpx on top of it: the import of httpx takes longer than this whole server's start.
+        self.pool = httpcore.AsyncConnectionPool(max_connections=64, keepalive_expiry=30)
         self._front_port = front_port
         self._log = log
         self._process: asyncio.subprocess.Process | None = None
@@ -92,8 +93,8 @@ class ObjectServer:
         deadline = asyncio.get_running_loop().time() + _START_LIMIT_S
         while asyncio.get_running_loop().time() < deadline and self._process.returncode is None:
             try:
-                await self.client.get(f"http://{HOST}:{self._port}/_internal/healthcheck")
-            except httpx.TransportError:
+                await self.pool.request("GET", f"http://{HOST}:{self._port}/_internal/healthcheck")
+            except (httpcore.NetworkError, httpcore.ProtocolError):
                 await asyncio.sleep(0.02)
             else:
                 return
@@ -101,7 +102,7 @@ class ObjectServer:
 
     async def stop(self) -> None:
         """End the emulator."""
-        await self.client.aclose()
+        await self.pool.aclose()
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
             await self._process.wait()

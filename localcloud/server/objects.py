@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from urllib.parse import parse_qs, unquote
 
-import httpx
+import httpcore
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 
@@ -25,6 +25,7 @@ from localcloud.settings import HOST
 
 routes = Routes("")
 _HOP_BY_HOP = frozenset({"connection", "transfer-encoding", "keep-alive", "host", "content-length", "expect"})
+_TIMEOUTS = {"timeout": {"connect": 10.0, "read": 600.0, "write": 600.0, "pool": 60.0}}
 _locks: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
 _resumable: dict[str, tuple[str, str, dict[str, str]]] = {}
 """Upload id -> (bucket, object, preconditions) of resumable uploads under way."""
@@ -165,35 +166,38 @@ async def _forward(call: Call) -> Response:
     path = str(request.scope["raw_request_path"])
     path = path if not path.startswith("/b/") else f"/storage/v1{path}"
     url = f"{base}{path}" + (f"?{request.url.query}" if request.url.query else "")
-    headers = [(key, value) for key, value in request.headers.items() if key not in _HOP_BY_HOP]
-    headers.append(("host", f"{HOST}:{call.cloud.port}"))  # the emulator routes by its public host
+    headers = [(key, value) for key, value in request.headers.raw if key.decode() not in _HOP_BY_HOP]
+    headers.append((b"host", f"{HOST}:{call.cloud.port}".encode()))  # the emulator routes by its public host
     body: bytes | AsyncIterator[bytes] = b""
-    if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
+    if "content-length" in request.headers:
+        headers.append((b"content-length", request.headers["content-length"].encode()))
         body = request.stream()
-        if "content-length" in request.headers:
-            headers.append(("content-length", request.headers["content-length"]))
-    sent = emulator.client.build_request(request.method, url, headers=headers, content=body)
+    elif "transfer-encoding" in request.headers:
+        headers.append((b"transfer-encoding", b"chunked"))
+        body = request.stream()
     try:
-        answer = await emulator.client.send(sent, stream=True)
-    except (httpx.TransportError, ClientDisconnect) as error:
+        answer = await emulator.pool.handle_async_request(
+            httpcore.Request(request.method, url, headers=headers, content=body, extensions=_TIMEOUTS)
+        )
+    except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, ClientDisconnect) as error:
         raise ApiError(
             503, f"The object server did not answer {request.method} {path} ({error!r}). It is restarted; repeat."
         ) from error
-    kept = {
-        key: value for key, value in answer.headers.items() if key not in ("connection", "transfer-encoding", "date")
-    }
-    if request.method == "DELETE" and answer.status_code == 200:
+    if request.method == "DELETE" and answer.status == 200:
+        await answer.aread()
         await answer.aclose()
         return Response(status_code=204)
+    kept = {key.decode().lower(): value.decode("latin-1") for key, value in answer.headers}
 
     async def stream() -> AsyncIterator[bytes]:
         try:
-            async for chunk in answer.aiter_raw():
+            async for chunk in answer.aiter_stream():
                 yield chunk
         finally:
             await answer.aclose()
 
-    return StreamingResponse(stream(), status_code=answer.status_code, headers=kept)
+    shown = {key: value for key, value in kept.items() if key not in ("connection", "transfer-encoding", "date")}
+    return StreamingResponse(stream(), status_code=answer.status, headers=shown)
 
 
 for _prefix in ("/storage/v1", "", "/download/storage/v1"):
