@@ -11,7 +11,7 @@ from localcloud.toolchain.environment import local_environment
 from tests.policies.engine import Engine, violations_in
 from tests.policies.pack import PACK
 
-pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.xdist_group("policies")]
+pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 TREE = PACK.parent
 
