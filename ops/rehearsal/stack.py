@@ -25,7 +25,8 @@ class RehearsalStack:
     ) -> None:
         self._tree = tree
         self._work = work
-        self._environment = {**os.environ, **environment}
+        # The flag --event-log, which the Automation API uses too, exists only under this variable.
+        self._environment = {**os.environ, **environment, "PULUMI_DEBUG_COMMANDS": "true"}
         self._config = work / "Pulumi.local.yaml"
         self._events = 0
         self.provider = provider_in_use(tree / "build" / "bin")

@@ -29,7 +29,11 @@ class LocalStack:
         self.cloud = cloud
         self.folder = folder
         self.config = folder / "Pulumi.local.yaml"
-        self.environment = {**os.environ, **local_environment(TREE, cloud.port, home=folder)}
+        self.environment = {
+            **os.environ,
+            **local_environment(TREE, cloud.port, home=folder),
+            "PULUMI_DEBUG_COMMANDS": "true",
+        }
         write_local_config(TREE / "Pulumi.local.yaml", self.config, cloud.port)
         self.pulumi("stack", "init", "local")
 

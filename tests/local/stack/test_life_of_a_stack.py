@@ -54,7 +54,7 @@ def test_a_job_edited_behind_the_engines_back_is_put_right(deployed: LocalStack)
 def test_no_tracked_file_changed_by_all_of_this(deployed: LocalStack) -> None:
     def state() -> str:
         return subprocess.run(
-            ["git", "status", "--porcelain", "Pulumi*"], cwd=TREE, capture_output=True, text=True
+            ["git", "status", "--porcelain", "Pulumi*"], cwd=TREE, capture_output=True, text=True, check=True
         ).stdout
 
     before = state()
