@@ -37,10 +37,11 @@ def durable_from(
             continue
         steps = [document.get("last_durable_step"), document.get("resumed_from_step")]
         step = next((step for step in steps if isinstance(step, int)), None)
-        begun = begun or document.get("execution") == execution
+        own = execution is None or document.get("execution") == execution
+        begun = begun or own
         if step is None:
             continue
-        found = Durable(step, finished=document.get("reason") == "finished", at_least=bool(torn))
+        found = Durable(step, finished=own and document.get("reason") == "finished", at_least=bool(torn))
         if begun:
             return found
         line = line if line.step is not None else found

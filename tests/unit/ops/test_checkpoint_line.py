@@ -46,6 +46,15 @@ def test_an_execution_that_saved_nothing_stands_on_the_one_before():
     assert durable(list(LEDGER)[:1], "not begun").step == 40
 
 
+def test_an_execution_is_not_called_finished_because_the_one_before_was():
+    ledger = {
+        "l/ledger/e0001-aa.json": {"execution": "one", "last_durable_step": 60, "reason": "finished"},
+        "l/ledger/e0002-bb.json": {"execution": "two", "last_durable_step": None, "reason": "refused"},
+    }
+    names = newest_first(ledger)
+    assert [str(durable_from(names, ledger.get, name)) for name in ("one", "two")] == ["step 60, finished", "step 60"]
+
+
 def test_an_empty_line_is_known_to_have_none():
     found = durable([])
     assert (found.known, found.step, str(found)) == (True, None, "none")
