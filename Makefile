@@ -24,9 +24,10 @@ lint: setup ## style and types
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
 	@$(BIN)/basedpyright --level error
+	@$(BIN)/basedpyright --level error -p policies
 
 requirements: ## pin requirements/*.in again, with hashes
 	@$(PYTHON) -m localcloud.toolchain.setup --compile
 
 clean: ## remove what was built in this tree (the cache in ~/.cache/gpujob stays)
-	@rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis
+	@rm -rf .venv policies/.venv build *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -80,8 +80,8 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         """Run a policy pack or another plugin written in Python, in its own virtual environment where it names one."""
         command = [_interpreter(request), "-u"]
         if request.kind == "analyzer":
-            # The engine's address comes first; `pulumi.policy` wants the pack's folder behind it.
-            command += ["-m", "pulumi.policy", *request.args]
+            # The engine gives its own address; `pulumi.policy` wants the pack's folder behind it.
+            command += ["-m", "pulumi.policy", *request.args, request.info.program_directory]
         else:
             command += [request.info.program_directory or request.program, *request.args]
         environment = {**os.environ, **dict(entry.split("=", 1) for entry in request.env)}

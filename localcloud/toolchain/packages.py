@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from localcloud.toolchain.steps import SetupError, cache_dir, run, say
@@ -31,41 +32,62 @@ def install_packages(tree: Path, requirements: Path, *, cpu_torch: bool) -> Path
     Raises:
         SetupError: a download was refused or the virtual environment cannot be made.
     """
-    venv = tree / ".venv"
+    project = tomllib.loads((tree / "pyproject.toml").read_text()).get("project")
+    logs = tree / "build" / "setup"
+
+    def install(uv: Uv) -> None:
+        torch = ""
+        wanted = requirements
+        if cpu_torch:
+            wanted, torch = _without_cuda(requirements, logs / "requirements-cpu.txt")
+        uv("pip", "sync", "--require-hashes", wanted)
+        if torch:
+            uv("pip", "install", "--torch-backend", "cpu", torch)
+        uv("pip", "install", "--no-deps", "--no-build-isolation", "-e", tree)
+
+    return _environment(
+        tree, tree / ".venv", install, made_from=[requirements.read_text(), repr(project), str(cpu_torch)]
+    )
+
+
+def install_policy_packages(tree: Path, pack: Path, requirements: Path) -> Path:
+    """Make `pack`/.venv hold exactly `requirements`: a policy pack's dependencies exclude the program's.
+
+    Raises:
+        SetupError: as for `install_packages`.
+    """
+
+    def install(uv: Uv) -> None:
+        uv("pip", "sync", "--require-hashes", requirements)
+
+    return _environment(tree, pack / ".venv", install, made_from=[requirements.read_text()])
+
+
+Uv = Callable[..., None]
+
+
+def _environment(tree: Path, venv: Path, install: Callable[[Uv], None], *, made_from: Sequence[str]) -> Path:
+    """Make `venv` anew by `install` unless its stamp says that it was made from the same; return its interpreter."""
     python = venv / "bin" / "python"
     stamp = venv / "installed.sha256"
-    wanted = _fingerprint(tree, requirements, cpu_torch=cpu_torch)
+    wanted = hashlib.sha256("\0".join([*made_from, sys.version, str(tree)]).encode()).hexdigest()
     if python.exists() and stamp.exists() and stamp.read_text() == wanted:
         say("      up to date")
         return python
     stamp.unlink(missing_ok=True)
-    uv = _uv(tree)
-    env = {
-        "UV_CACHE_DIR": str(cache_dir() / "uv"),
-        "UV_SYSTEM_CERTS": "1",
-        "UV_NATIVE_TLS": "1",
-        "VIRTUAL_ENV": str(venv),
-    }
-    logs = tree / "build" / "setup"
+    binary = _uv(tree)
+    log = tree / "build" / "setup" / f"packages-{venv.parent.name}.log"
+
+    def uv(*arguments: str | Path) -> None:
+        run([binary, *arguments], log=log, env=_uv_environment() | {"VIRTUAL_ENV": str(venv)})
+
     try:
-        run([uv, "venv", "--clear", "--python", sys.executable, venv], log=logs / "venv.log", env=env)
-        if cpu_torch:
-            trimmed, torch = _without_cuda(requirements, logs / "requirements-cpu.txt")
-            run([uv, "pip", "sync", "--require-hashes", trimmed], log=logs / "packages.log", env=env)
-            run([uv, "pip", "install", "--torch-backend", "cpu", torch], log=logs / "torch.log", env=env)
-        else:
-            run([uv, "pip", "sync", "--require-hashes", requirements], log=logs / "packages.log", env=env)
-        run([uv, "pip", "install", "--no-deps", "--no-build-isolation", "-e", tree], log=logs / "project.log", env=env)
+        uv("venv", "--clear", "--python", sys.executable, venv)
+        install(uv)
     except SetupError as error:
         raise SetupError(f"the Python packages could not be installed.\n{error}\n{_OFFLINE}") from error
     stamp.write_text(wanted)
     return python
-
-
-def _fingerprint(tree: Path, requirements: Path, *, cpu_torch: bool) -> str:
-    project = tomllib.loads((tree / "pyproject.toml").read_text())
-    parts = [requirements.read_text(), repr(project.get("project")), sys.version, str(tree), str(cpu_torch)]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def _uv_environment() -> dict[str, str]:
@@ -122,7 +144,8 @@ def compile_requirements(tree: Path) -> None:
     common = ["--universal", "--python-version", "3.11", "--generate-hashes", "--quiet", "--upgrade"]
     common += ["--no-emit-index-url", "--no-emit-find-links", "--custom-compile-command", "make requirements"]
     env = os.environ | _uv_environment()
-    for name, constraint in (("bootstrap", None), ("dev", None), ("worker", "dev.txt"), ("infra", "dev.txt")):
+    order = (("bootstrap", None), ("policies", None), ("dev", None), ("worker", "dev.txt"), ("infra", "dev.txt"))
+    for name, constraint in order:
         extra = ["-c", constraint] if constraint else []
         command = [str(uv), "pip", "compile", *common, *extra, f"{name}.in", "-o", f"{name}.txt"]
         subprocess.run(command, cwd=folder, env=env, check=True)

@@ -1,7 +1,7 @@
 """Set-up for a fresh machine: `python3 -m localcloud.toolchain.setup`. Needs only Python 3.11 and its standard library.
 
-Three steps: the Python packages into `.venv`, the Pulumi CLI into the cache, Google's provider plugin into the cache
-where it can be downloaded. A second run finds all three and ends within a second.
+Four steps: the Python packages into `.venv`, those of the policy pack into `policies/.venv`, the Pulumi CLI into the
+cache, Google's provider plugin into the cache where it can be downloaded. A second run finds all and ends in a second.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from localcloud.toolchain.google_provider import install_google_provider
-from localcloud.toolchain.packages import compile_requirements, install_packages
+from localcloud.toolchain.packages import compile_requirements, install_packages, install_policy_packages
 from localcloud.toolchain.pulumi_cli import VERSION, install_pulumi
 from localcloud.toolchain.steps import SetupError, fail, say
 
@@ -43,11 +43,13 @@ def set_up(tree: Path, requirements: Path) -> None:
     logs = tree / "build" / "setup"
     started = time.monotonic()
     cpu_torch = os.environ.get("TORCH") == "cpu"
-    say(f"[1/3] Python packages ({requirements.name}{', torch for CPU' if cpu_torch else ''})")
+    say(f"[1/4] Python packages ({requirements.name}{', torch for CPU' if cpu_torch else ''})")
     python = install_packages(tree, tree / requirements, cpu_torch=cpu_torch)
-    say(f"[2/3] Pulumi CLI {VERSION}")
+    say("[2/4] Python packages of the policy pack")
+    install_policy_packages(tree, tree / "policies", tree / "requirements" / "policies.txt")
+    say(f"[3/4] Pulumi CLI {VERSION}")
     pulumi = install_pulumi(python, logs)
-    say("[3/3] Google provider plugin")
+    say("[4/4] Google provider plugin")
     install_google_provider(pulumi, logs)
     say(f"set-up is complete ({time.monotonic() - started:.0f} s)")
 
