@@ -4,6 +4,7 @@ Exit codes: 0 done; 1 the execution failed or was cancelled (`run --wait`); 2 wr
 such object; 4 no answer, try again; 130 Ctrl-C.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -103,6 +104,21 @@ def cancel(execution: ExecutionName = None, stack: Stack = None) -> None:
         from ops.cancel import cancel as cancel_execution
 
         cancel_execution(_connect(stack), execution, typer.echo)
+
+
+@app.command()
+def recover(
+    stack: Stack = None,
+    config_file: Annotated[
+        Path | None, typer.Option("--config-file", help="The stack's configuration, where it is not Pulumi.STACK.yaml.")
+    ] = None,
+) -> None:
+    """Make a stack whole again after its `pulumi up` was killed; deletes nothing."""
+    with reported():
+        from ops.recover import Recovery
+        from ops.stack import named_stack, tree
+
+        Recovery(tree(), named_stack(stack), config_file, say).run()
 
 
 @app.command()

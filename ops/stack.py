@@ -54,6 +54,14 @@ def read_outputs(stack: str | None) -> StackOutputs:
     return parse_outputs(_pulumi_outputs(stack, tree()), stack or "the selected stack")
 
 
+def named_stack(stack: str | None) -> str:
+    """`stack`, else $GPUJOB_STACK; never merely the selected one. Raises MisconfiguredError."""
+    name = stack or os.environ.get("GPUJOB_STACK")
+    if not name:
+        raise MisconfiguredError("Which stack? Nothing was changed. Give --stack or set GPUJOB_STACK.")
+    return name
+
+
 def parse_outputs(outputs: Mapping[str, Any], stack: str) -> StackOutputs:
     """Checks presence and form of each output; `stack` is for the messages."""
     if not outputs:

@@ -22,7 +22,7 @@ def gpujob(world: World, monkeypatch: pytest.MonkeyPatch):
 
 def test_help_names_every_command_and_exit_code(gpujob):
     said = gpujob("--help").output
-    for word in ("run", "status", "logs", "cancel", "local", "Exit codes: 0 done; 1"):
+    for word in ("run", "status", "logs", "cancel", "recover", "rehearse", "local", "Exit codes: 0 done; 1"):
         assert word in said
 
 
@@ -33,6 +33,7 @@ def test_help_names_every_command_and_exit_code(gpujob):
         ("status", ["EXECUTION", "--stack"]),
         ("logs", ["EXECUTION", "--follow", "--stack"]),
         ("cancel", ["EXECUTION", "--stack"]),
+        ("recover", ["--stack", "--config-file"]),
     ],
 )
 def test_the_help_of_a_command_names_its_options(gpujob, command: str, options: list[str]):
@@ -107,3 +108,12 @@ def test_an_expected_failure_is_a_paragraph_and_a_code(gpujob, world: World, mon
 
 def test_an_unknown_option_is_wrong_use(gpujob):
     assert gpujob("run", "--wiat").exit_code == 2
+
+
+def test_recover_does_nothing_to_a_stack_that_was_not_named(gpujob, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("GPUJOB_STACK", raising=False)
+    done = gpujob("recover")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "gpujob: Which stack? Nothing was changed. Give --stack or set GPUJOB_STACK.\n",
+    )
