@@ -1,4 +1,4 @@
-"""A small training program with everything that makes an exact resume hard, and ways to interrupt it in this process."""
+"""A small program with everything that makes an exact resume hard, and ways to interrupt it in this process."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def run_until_interrupted(trial: Trial, place: str, step: int) -> None:
 
 
 def run_until_stopped(trial: Trial, place: str, step: int, *, grace_s: float = 10.0) -> int:
-    """A stop comes exactly there. The exit code; the attempt's threads stay where the stop held them, as in a real end."""
+    """A stop comes exactly there; returns the exit code. The attempt's threads stay where the stop held them."""
     left = threading.Event()
     codes: list[int] = []
 

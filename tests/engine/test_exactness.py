@@ -9,7 +9,7 @@ import pytest
 from tests.engine.harness import STEPS, Trial, reference, run_until_interrupted, run_until_stopped
 
 # The stand-in for the end of the process raises SystemExit in the thread that ends it.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:Exception in thread")
 
 
 @pytest.fixture(autouse=True)
