@@ -17,11 +17,18 @@ PARENT = f"/v2/projects/{PROJECT}/locations/{REGION}"
 DEADLINE_S = 60
 
 
-@pytest.fixture
-def cloud(tmp_path: Path) -> Iterator[Cloud]:
-    """A fresh local cloud on a free port; its grace is short enough for tests that let it pass."""
-    with running_cloud(tmp_path / "state", grace_s=2) as running:
+@pytest.fixture(scope="session")
+def _server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """One server for a worker's tests; its grace is short enough for tests that let it pass."""
+    with running_cloud(tmp_path_factory.mktemp("cloud") / "state", grace_s=2) as running:
         yield running
+
+
+@pytest.fixture
+def cloud(_server: Cloud) -> Cloud:
+    """A local cloud on a free port in which nothing exists."""
+    _server.ask("POST", "reset")
+    return _server
 
 
 @dataclass(frozen=True)
