@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -27,6 +28,7 @@ def run(
         RehearsalError: it ended with another code than 0.
     """
     console.print(f"[bold]$ {shown or ' '.join(command)}[/bold]", soft_wrap=True)
+    started = time.monotonic()
     done = subprocess.run(command, cwd=cwd, env=dict(environment), capture_output=True, text=True, check=False)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a") as file:
@@ -34,4 +36,5 @@ def run(
     if done.returncode != 0:
         tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
         raise RehearsalError(f"`{' '.join(command)}` ended with {done.returncode}:\n{tail}\n(all of it: {log})")
+    console.print(f"  [dim]{time.monotonic() - started:.1f} s[/dim]")
     return done.stdout

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,8 +16,9 @@ from ops.rehearsal.commands import RehearsalError, console
 class UninterruptedRun:
     """`python -m app WORKLOAD` in a directory of its own."""
 
-    def __init__(self, workload: Sequence[str], directory: Path) -> None:
+    def __init__(self, workload: Sequence[str], environment: Mapping[str, str], directory: Path) -> None:
         self._workload = list(workload)
+        self._environment = dict(environment)
         self._directory = directory
         directory.mkdir(parents=True, exist_ok=True)
 
@@ -35,7 +36,7 @@ class UninterruptedRun:
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command,
-                env={**environment, "CHECKPOINT_DIR": str(self._directory)},
+                env={**environment, **self._environment, "CHECKPOINT_DIR": str(self._directory)},
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )

@@ -24,6 +24,8 @@ PREEMPT_AT_STEP = 24
 KILL_AT_STEP = 57
 WORKLOAD = ["language_model", "--size", "tiny", "--steps", str(STEPS), "--save-every", str(SAVE_EVERY),
             "--log-every", "1", "--step-delay", "0.05"]  # fmt: skip
+# The interrupted and the uninterrupted run share this machine's cores, and the bits of a sum depend on its threads.
+WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1"}
 
 
 def rehearse(tree: Path) -> int:
@@ -38,9 +40,9 @@ def rehearse(tree: Path) -> int:
     work.mkdir(parents=True)
     port = _free_port()
     environment = local_environment(tree, port, home=work)
-    reference = UninterruptedRun(WORKLOAD, work / "uninterrupted")
+    reference = UninterruptedRun(WORKLOAD, WORKER_ENVIRONMENT, work / "uninterrupted")
     cloud = RehearsalCloud(tree, port, work / "cloud", environment)
-    stack = RehearsalStack(tree, port, work, environment, WORKLOAD)
+    stack = RehearsalStack(tree, port, work, environment, workload=WORKLOAD, worker_environment=WORKER_ENVIRONMENT)
 
     with cloud.running():
         created = stack.up()

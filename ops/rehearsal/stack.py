@@ -21,7 +21,14 @@ class RehearsalStack:
     """The stack `local` in a backend under `work`, configured for the local cloud at `port`."""
 
     def __init__(
-        self, tree: Path, port: int, work: Path, environment: Mapping[str, str], workload: Sequence[str]
+        self,
+        tree: Path,
+        port: int,
+        work: Path,
+        environment: Mapping[str, str],
+        *,
+        workload: Sequence[str],
+        worker_environment: Mapping[str, str],
     ) -> None:
         self._tree = tree
         self._work = work
@@ -30,7 +37,7 @@ class RehearsalStack:
         self._config = work / "Pulumi.local.yaml"
         self._events = 0
         self.provider = provider_in_use(tree / "build" / "bin")
-        write_local_config(tree / "Pulumi.local.yaml", self._config, port, workload)
+        write_local_config(tree / "Pulumi.local.yaml", self._config, port, workload, worker_environment)
         self._pulumi("stack", "init", _STACK)
 
     def up(self) -> int:
@@ -68,7 +75,13 @@ class RehearsalStack:
         return run(command, cwd=self._tree, environment=self._environment, log=self._work / "pulumi.log", shown=shown)
 
 
-def write_local_config(source: Path, target: Path, port: int, workload: Sequence[str] | None = None) -> None:
+def write_local_config(
+    source: Path,
+    target: Path,
+    port: int,
+    workload: Sequence[str] = (),
+    worker_environment: Mapping[str, str] | None = None,
+) -> None:
     """Copy the local stack's file with every loopback endpoint at `port`, so that no tracked file is touched."""
     document: dict[str, Any] = yaml.safe_load(source.read_text())
     config: dict[str, Any] = document["config"]
@@ -78,6 +91,8 @@ def write_local_config(source: Path, target: Path, port: int, workload: Sequence
             config[key] = f"{scheme}://127.0.0.1:{port}/{rest.partition('/')[2]}"
     if workload:
         config["gpujob:workload"], config["gpujob:workloadArgs"] = workload[0], list(workload[1:])
+    if worker_environment:
+        config["gpujob:env"] = dict(worker_environment)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(yaml.safe_dump(document, sort_keys=False))
 
