@@ -29,7 +29,8 @@ def command_for(
     root = scratch / "root"
     if image:
         shutil.copytree(image.root, root, symlinks=True)  # a container's file system is its own, and gone with it
-    working_directory = root / (image.working_directory if image else "").strip("/")
+    declared = str(container.get("workingDir") or (image.working_directory if image else ""))
+    working_directory = root / declared.strip("/")
     working_directory.mkdir(parents=True, exist_ok=True)
     (scratch / "home").mkdir(parents=True, exist_ok=True)
     (scratch / "tmp").mkdir(exist_ok=True)

@@ -6,7 +6,7 @@ from localcloud.build.images import parse
 from localcloud.executor.documents import ATTEMPTS, EXECUTION, TASK, condition, execution_reference
 from localcloud.jsontypes import Json, obj, objects
 from localcloud.resources import etag, timestamp, unique_id
-from localcloud.server import operations, policies
+from localcloud.server import operations, policies, run_schema
 from localcloud.server.errors import ApiError, aborted, already_exists, failed_precondition, invalid, not_found
 from localcloud.server.http import Call, Routes, page
 from localcloud.server.run_rules import check_job, check_job_id, seconds
@@ -29,25 +29,8 @@ _LAUNCH_STAGES = {
     7: "PRELAUNCH",
 }
 _ENVIRONMENTS = {1: "EXECUTION_ENVIRONMENT_GEN1", 2: "EXECUTION_ENVIRONMENT_GEN2"}
+_NOT_DESIRED = frozenset({"name", "etag", *run_schema.OUTPUT_ONLY})
 _MEDIA = {1: "MEMORY", 2: "DISK"}
-_OUTPUT_ONLY = (
-    "name",
-    "uid",
-    "generation",
-    "createTime",
-    "updateTime",
-    "creator",
-    "lastModifier",
-    "observedGeneration",
-    "terminalCondition",
-    "conditions",
-    "executionCount",
-    "latestCreatedExecution",
-    "reconciling",
-    "etag",
-    "deleteTime",
-    "expireTime",
-)
 
 
 def _parent(call: Call) -> str:
@@ -74,7 +57,7 @@ def _shown(call: Call, job: Json) -> Json:
 
 def _normalized(body: Json) -> Json:
     """The desired state: output-only fields dropped, enums by name, defaults filled in as the API does; the rest echoed."""
-    job = {key: value for key, value in copy.deepcopy(body).items() if key not in _OUTPUT_ONLY}
+    job = {key: value for key, value in copy.deepcopy(body).items() if key not in _NOT_DESIRED}
     stage = job.get("launchStage", "GA")
     job["launchStage"] = _LAUNCH_STAGES.get(stage, "GA") if isinstance(stage, int) else stage
     execution = job.setdefault("template", {})
@@ -110,6 +93,7 @@ def _launch_stage(job: Json) -> str:
 
 
 def _accepted(call: Call, body: Json) -> Json:
+    run_schema.check(body, run_schema.JOB, "job")
     job = _normalized(body)
     check_job(job, call.params["location"], call.cloud.settings)
     account = str(obj(job["template"]["template"]).get("serviceAccount", ""))
@@ -243,12 +227,7 @@ def run_job(call: Call) -> Json:
 
 
 def _check_overrides(overrides: Json) -> None:
-    known = {"containerOverrides", "taskCount", "timeout"}
-    unknown = sorted(set(overrides) - known)
-    if unknown:
-        raise invalid(
-            f"Invalid JSON payload received. Unknown name \"{unknown[0]}\" at 'overrides': Cannot find field."
-        )
+    run_schema.check(overrides, run_schema.OVERRIDES, "overrides")
     if overrides.get("timeout"):
         seconds("overrides.timeout", str(overrides["timeout"]))
     for change in objects(overrides.get("containerOverrides")):

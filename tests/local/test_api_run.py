@@ -3,6 +3,11 @@
 import copy
 from typing import Any
 
+import pytest
+from google.cloud import run_v2
+
+from localcloud.server import run_schema
+
 PARENT = "/run/v2/projects/local-project/locations/europe-west4"
 SMALL = {"template": {"template": {"containers": [{"image": "example.com/any/image:1"}]}}}
 
@@ -93,3 +98,23 @@ def test_an_address_that_nothing_serves_is_named_in_the_refusal(call: Any) -> No
     answer = call("GET", "/run/v2/projects/local-project/locations/europe-west4/services")
     assert answer.status_code == 404
     assert "does not serve GET /run/v2/projects/local-project" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("message", "schema"),
+    [
+        (run_v2.Job, run_schema.JOB),
+        (run_v2.ExecutionTemplate, run_schema.EXECUTION),
+        (run_v2.TaskTemplate, run_schema.TASK),
+        (run_v2.Container, run_schema.CONTAINER),
+        (run_v2.Volume, run_schema.VOLUME),
+        (run_v2.VolumeMount, run_schema.CONTAINER["volumeMounts"][0]),
+        (run_v2.EnvVar, run_schema.ENV),
+        (run_v2.RunJobRequest.Overrides, run_schema.OVERRIDES),
+        (run_v2.RunJobRequest.Overrides.ContainerOverride, run_schema.OVERRIDES["containerOverrides"][0]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_every_field_of_googles_own_messages_is_known(message: Any, schema: dict[str, Any]) -> None:
+    """A field that their newest client knows and the table does not would be refused by mistake."""
+    assert {field.json_name for field in message.pb().DESCRIPTOR.fields} - set(schema) == set()

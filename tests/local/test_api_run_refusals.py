@@ -66,6 +66,8 @@ REFUSED = {
     "rtx with an odd cpu": (_rtx("21", "80Gi"), "cpu must be one of 20, 22"),
     "rtx with little memory": (_rtx("20", "64Gi"), "memory must be at least 80Gi"),
     "unknown gpu": (_set("task.nodeSelector", {"accelerator": "nvidia-h100"}), "'nvidia-h100' is none of nvidia-l4"),
+    "misspelt in a container": (_set("container.arg", ["x"]), 'Unknown name "arg" at '),
+    "retries as text": (_set("task.maxRetries", "three"), "Invalid value at 'job.template.template.maxRetries'"),
     "first generation": (_set("task.executionEnvironment", "EXECUTION_ENVIRONMENT_GEN1"), "GEN2"),
     "eleven retries": (_set("task.maxRetries", 11), "max_retries: must be in the range [0, 10]"),
     "10,001 tasks": (_set("template.taskCount", 10001), "task_count: must be in the range [0, 10000]"),
