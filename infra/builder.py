@@ -6,6 +6,7 @@ Pulumi pickles the class into the stack's state, so it holds no client and no se
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, ResourceProvider, UpdateResult
@@ -39,8 +40,13 @@ class BuildProvider(ResourceProvider):
     # delete: nothing to do. Images go with their repository, or by its cleanup rules.
 
     def _build(self, props: dict[str, Any]) -> dict[str, Any]:
-        from infra.cloud_build import BuildRequest, Connection, build
+        from infra.cloud_build import BuildError, BuildRequest, Connection, build
 
         inputs = {name: value for name, value in props.items() if not name.startswith("__")}
-        built = build(BuildRequest.from_inputs(inputs), Connection.from_config(self._connection))
+        try:
+            built = build(BuildRequest.from_inputs(inputs), Connection.from_config(self._connection))
+        except BuildError:
+            # Pulumi prints the traceback; for a failed build the message says all, and the frames would bury it.
+            sys.tracebacklimit = 0
+            raise
         return {**inputs, **built}

@@ -5,6 +5,7 @@ Runs in the dynamic provider's process, with Google's own clients; knows nothing
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -110,6 +111,7 @@ def build(
     """Build the image of `root` and return image (by digest), digest, buildId and logUrl. Raises BuildError."""
     if context_hash(root) != request.context_hash:
         raise BuildError("the build context changed while `pulumi up` was at work; nothing was built. Run it again.")
+    _reach_directly(connection)
     object_name = _upload(request, connection, pack(root))
     client = _build_client(connection)
     finished = _run(client, request, object_name, sleep)
@@ -139,6 +141,15 @@ def build_spec(request: BuildRequest, object_name: str) -> cb.Build:
         options=cb.BuildOptions(logging=cb.BuildOptions.LoggingMode.CLOUD_LOGGING_ONLY),
         tags=["gpujob"],
     )
+
+
+def _reach_directly(connection: Connection) -> None:
+    """No proxy of the environment stands between this process and an endpoint in plain http: that is this machine."""
+    plain = [urlsplit(url) for url in (connection.build_url, connection.storage_url, connection.logging_url)]
+    hosts = sorted({parts.hostname for parts in plain if parts.scheme == "http" and parts.hostname})
+    for name in ("NO_PROXY", "no_proxy"):
+        known = os.environ.get(name, "").split(",")
+        os.environ[name] = ",".join([*filter(None, known), *(host for host in hosts if host not in known)])
 
 
 def _upload(request: BuildRequest, connection: Connection, archive: bytes) -> str:
@@ -175,7 +186,7 @@ def _run(client: cb.CloudBuildClient, request: BuildRequest, object_name: str, s
         except GoogleAPICallError as error:
             fresh = isinstance(error, Forbidden) or "service account" in str(error).lower()
             if wait_s is None or not fresh:
-                raise BuildError(f"Cloud Build did not take the build: {error.message}") from error
+                raise BuildError(f"Cloud Build did not take the build: {error.message}") from None
         else:
             if wait_s is None or finished.failure_info.type_ != cb.Build.FailureInfo.FailureType.FETCH_SOURCE_FAILED:
                 return finished

@@ -121,6 +121,14 @@ def test_no_token_travels_over_plain_http(tree, google):
     assert cloud.authorizations == {None}
 
 
+def test_a_proxy_of_the_environment_is_not_asked_about_this_machine(tree, google, monkeypatch):
+    for name in ("HTTP_PROXY", "http_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "intern.example")
+    assert run(tree, google([DONE]))["digest"] == DIGEST
+
+
 def test_a_failed_build_says_why_with_the_end_of_its_log(tree, google):
     cloud = google([failed("build-0", "USER_BUILD_STEP", "step 0 exited with 1")], log_lines=["one", "No such wheel"])
     with pytest.raises(BuildError) as caught:
