@@ -36,6 +36,7 @@ def _ask(port: int, method: str, path: str, body: Json | None = None) -> Json:
 
 @app.command()
 def start(
+    *,
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 picks a free one.")] = DEFAULT_PORT,
     state: Annotated[
         Path, typer.Option(help="Directory that holds everything; made where it is missing.")

@@ -77,7 +77,8 @@ def start(settings: Settings) -> Json:
     if running:
         if settings.port not in (0, running["port"]):
             raise LocalCloudError(
-                f"A local cloud (process {running['pid']}) already serves {settings.state_dir}, on port {running['port']}, "
+                f"A local cloud (process {running['pid']}) already serves {settings.state_dir}, on port "
+                f"{running['port']}, "
                 f"not {settings.port}. Use that port, or stop it first."
             )
         return {**running, "already_running": True}
@@ -133,7 +134,8 @@ def stop(port: int) -> None:
             return
         time.sleep(_POLL_S)
     raise LocalCloudError(
-        f"The local cloud (process {pid}) is still ending after {_STOP_LIMIT_S:.0f} s. `kill -9 {pid}` is safe: its state is on disk."
+        f"The local cloud (process {pid}) is still ending after {_STOP_LIMIT_S:.0f} s. `kill -9 {pid}` is safe: "
+        "its state is on disk."
     )
 
 

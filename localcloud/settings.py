@@ -29,7 +29,10 @@ class Settings:
     """Between SIGTERM and SIGKILL. Cloud Run gives 10 s."""
     gpu_quota: dict[str, int] = field(default_factory=default_gpu_quota)
     gpu_timeout_ceiling_s: int = 168 * 3600
-    """Longest task timeout of a GPU job. Google's pages disagree (1 h, 12 h, 168 h), so the general ceiling is the default."""
+    """Longest task timeout of a GPU job.
+
+    Google's pages disagree (1 h, 12 h, 168 h), so the general ceiling is the default.
+    """
 
     def to_json(self) -> str:
         """For the server's own process."""

@@ -1,12 +1,14 @@
-"""Resources on disk: one SQLite table of JSON documents, so that a server killed at any instruction has whole documents.
+"""Resources on disk: one SQLite table of JSON documents, so that a server killed at any instruction has whole
+documents.
 
-SQLite rather than a file a resource: one write-ahead log gives atomic changes over several documents (a job and its operation),
+SQLite rather than a file a resource: one write-ahead log gives atomic changes over several documents (a job and its
+operation),
 prefix listing in creation order, and nothing to sweep up after a SIGKILL. It is in the standard library.
 """
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,7 +26,8 @@ CREATE TABLE IF NOT EXISTS resources (
 
 
 def open_database(path: Path, schema: str) -> sqlite3.Connection:
-    """A connection in write-ahead mode: a commit survives the death of this process (not of the machine, which is not promised)."""
+    """A connection in write-ahead mode: a commit survives the death of this process (not of the machine, which is not
+    promised)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     database.execute("PRAGMA journal_mode=WAL")
@@ -34,7 +37,10 @@ def open_database(path: Path, schema: str) -> sqlite3.Connection:
 
 
 class Store:
-    """Documents by kind and name. Used from the server's event loop only, which is what makes read-modify-write safe."""
+    """Documents by kind and name.
+
+    Used from the server's event loop only, which is what makes read-modify-write safe.
+    """
 
     def __init__(self, path: Path) -> None:
         self._database = open_database(path, _SCHEMA)
@@ -47,7 +53,8 @@ class Store:
     def put(self, kind: str, name: str, doc: Json) -> None:
         """Create or replace; the place in listings stays that of the creation."""
         self._database.execute(
-            "INSERT INTO resources (kind, name, doc) VALUES (?, ?, ?) ON CONFLICT (kind, name) DO UPDATE SET doc = excluded.doc",
+            "INSERT INTO resources (kind, name, doc) VALUES (?, ?, ?) ON CONFLICT (kind, name) DO UPDATE SET doc "
+            "= excluded.doc",
             (kind, name, json.dumps(doc)),
         )
 
@@ -72,7 +79,7 @@ class Store:
         return [json.loads(row[0]) for row in rows]
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> Generator[None]:
         """All changes inside become visible together, or none does."""
         self._database.execute("BEGIN IMMEDIATE")
         try:

@@ -1,6 +1,6 @@
 """A local cloud for a test: started before, stopped after."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ class Cloud:
 @contextmanager
 def running_cloud(
     state_dir: Path, port: int = 0, *, grace_s: float = 10.0, record: Path | None = None, gpu_quota: int | None = None
-) -> Iterator[Cloud]:
+) -> Generator[Cloud]:
     """A local cloud over `state_dir`, on a free port unless one is named; it is stopped in the end.
 
     Raises:

@@ -1,4 +1,5 @@
-"""Cloud Build: from an uploaded source to an image in the local registry, with the log and the verdict that Cloud Build gives."""
+"""Cloud Build: from an uploaded source to an image in the local registry, with the log and the verdict that Cloud
+Build gives."""
 
 import asyncio
 import re
@@ -172,11 +173,13 @@ class Builder:
         reference = parse(name)
         if reference is None:
             raise BuildError(
-                f"The push refers to {name!r}; the local registry serves LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/NAME only."
+                f"The push refers to {name!r}; the local registry serves "
+                "LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/NAME only."
             )
         if self._store.get("artifactregistry.repository", reference.repository_name) is None:
             raise BuildError(
-                f"failed to push because we ran into an error: name unknown: Repository {reference.repository!r} not found "
+                f"failed to push because we ran into an error: name unknown: Repository {reference.repository!r} "
+                "not found "
                 f"in {reference.project}/{reference.location}."
             )
         self._say(build, f"PUSH\nPushing {name}")

@@ -6,9 +6,11 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from dockerfile_parse import DockerfileParser
 
+_Parser: Any = DockerfileParser  # its annotations ask for a text file; it reads bytes
 _VARIABLE = re.compile(r"\\?\$(?:\{(?P<braced>\w+)(?::(?P<op>[-+])(?P<word>[^}]*))?\}|(?P<plain>\w+))")
 
 
@@ -45,7 +47,7 @@ def parse(text: str, build_arguments: Mapping[str, str]) -> list[Stage]:
     Raises:
         BuildError: it has no FROM, or an instruction that cannot be read.
     """
-    structure = DockerfileParser(fileobj=io.BytesIO(text.encode())).structure
+    structure = _Parser(fileobj=io.BytesIO(text.encode())).structure
     stages: list[Stage] = []
     global_arguments: dict[str, str] = {}
     arguments: dict[str, str] = {}

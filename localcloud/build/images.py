@@ -9,7 +9,8 @@ from localcloud.jsontypes import Json, items, strings
 from localcloud.store import Store
 
 IMAGE = "artifactregistry.image"
-"""Store kind: one document for each digest of a package, by `projects/P/locations/L/repositories/R/dockerImages/NAME@sha256:...`."""
+"""Store kind: one document for each digest of a package, by
+`projects/P/locations/L/repositories/R/dockerImages/NAME@sha256:...`."""
 _REFERENCE = re.compile(
     r"^(?P<location>[a-z0-9-]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/]+)/(?P<name>[^@:]+?)"
     r"(?::(?P<tag>[\w.-]+))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?$"
@@ -79,7 +80,8 @@ class Images:
         return None
 
     def find(self, text: str) -> Image | None:
-        """The image for the executor; None for one that is not in this registry (it then has no files and no defaults)."""
+        """The image for the executor; None for one that is not in this registry (it then has no files and no
+        defaults)."""
         reference = parse(text)
         image = self.document(reference) if reference else None
         if image is None:

@@ -14,17 +14,19 @@ import pathspec
 from localcloud.build.dockerfile import BuildError, Copy, Stage, parse
 
 Say = Callable[[str], None]
+Kept = Callable[[str], bool]
 
 
 def build(
     context: Path, dockerfile: Path, build_arguments: Mapping[str, str], work: Path, say: Say
 ) -> tuple[Path, Stage, str]:
-    """Apply a Dockerfile to a context. Answers the root directory (below `work`), the final stage and the digest (`sha256:...`).
+    """Apply a Dockerfile to a context. Answers the root directory (below `work`), the final stage and the digest
+    (`sha256:...`).
 
     Raises:
         BuildError: a COPY source or the command does not exist.
     """
-    ignored = _ignored(context, dockerfile)
+    in_context = _ignored(context, dockerfile)
     stages = parse(dockerfile.read_text(), build_arguments)
     roots: dict[str, Path] = {}
     recipe: list[str] = []
@@ -41,7 +43,7 @@ def build(
                 say(f"{step}\n ---> not executed: the job runs with the Python of this machine")
                 recipe.append(step)
             else:
-                _copy(step, context, ignored, roots, root, say)
+                _copy(step, context, in_context, roots=roots, root=root, say=say)
         roots[stage.name] = roots[str(number)] = root
     final = stages[-1]
     (root / final.working_directory.strip("/")).mkdir(parents=True, exist_ok=True)
@@ -49,7 +51,8 @@ def build(
     return root, final, _digest(root, final, recipe)
 
 
-def _ignored(context: Path, dockerfile: Path) -> pathspec.PathSpec:
+def _ignored(context: Path, dockerfile: Path) -> Kept:
+    """Tells which files of the context an image may see."""
     own = dockerfile.with_name(dockerfile.name + ".dockerignore")
     file = own if own.is_file() else context / ".dockerignore"
     lines = file.read_text().splitlines() if file.is_file() else []
@@ -58,23 +61,22 @@ def _ignored(context: Path, dockerfile: Path) -> pathspec.PathSpec:
         if line and not line.startswith("#"):
             sign, pattern = ("!", line[1:]) if line.startswith("!") else ("", line)
             anchored.append(f"{sign}/{pattern.strip().lstrip('/')}")  # Docker's patterns start at the root
-    return pathspec.PathSpec.from_lines("gitwildmatch", anchored)
+    spec = pathspec.PathSpec.from_lines("gitwildmatch", anchored)
+    return lambda path: not spec.match_file(path)
 
 
-def _copy(
-    step: Copy, context: Path, ignored: pathspec.PathSpec, roots: Mapping[str, Path], root: Path, say: Say
-) -> None:
+def _copy(step: Copy, context: Path, in_context: Kept, *, roots: Mapping[str, Path], root: Path, say: Say) -> None:
     target = root / step.target.strip("/")
     if not step.sources:  # WORKDIR
         target.mkdir(parents=True, exist_ok=True)
         return
     say(step.text)
-    base, kept = context, lambda path: not ignored.match_file(path)  # one line beside its counterpart below
+    base, kept = context, in_context
     if step.origin:
         if step.origin not in roots:
             say(f" ---> skipped: files of the image {step.origin!r} are not available on this machine")
             return
-        base, kept = roots[step.origin], lambda _path: True
+        base, kept = roots[step.origin], _everything
     for source in step.sources:
         if source.startswith(("http://", "https://", "git@")):
             say(f" ---> skipped: {source} is not fetched")
@@ -87,11 +89,16 @@ def _copy(
         into_directory = step.target.endswith("/") or len(step.sources) > 1 or len(files) > 1 or glob.has_magic(source)
         for path, relative, is_directory in files:
             into = into_directory or is_directory or target.is_dir()
-            _place(path, target / relative if into else target, base, kept)
+            _place(path, target / relative if into else target, base)
 
 
-def _matching(base: Path, source: str, kept: Callable[[str], bool]) -> list[tuple[Path, str, bool]]:
-    """(path, name below the target, came from a directory) of everything the source names; a directory means its contents."""
+def _everything(_path: str) -> bool:
+    return True
+
+
+def _matching(base: Path, source: str, kept: Kept) -> list[tuple[Path, str, bool]]:
+    """(path, name below the target, came from a directory) of everything the source names; a directory means its
+    contents."""
     found: list[tuple[Path, str, bool]] = []
     pattern = os.path.normpath(source.lstrip("/")) if source.strip("/.") else "."
     if pattern.startswith(".."):
@@ -114,7 +121,7 @@ def _matching(base: Path, source: str, kept: Callable[[str], bool]) -> list[tupl
     return found
 
 
-def _place(path: Path, target: Path, base: Path, _kept: Callable[[str], bool]) -> None:
+def _place(path: Path, target: Path, base: Path) -> None:
     if path.is_dir():
         target.mkdir(parents=True, exist_ok=True)
         return

@@ -64,7 +64,7 @@ class Attempt:
     def __init__(
         self,
         process: asyncio.subprocess.Process,
-        output: asyncio.Future[list[None]],
+        output: asyncio.Future[tuple[None, None]],
         group: MemoryGroup | None,
         log: AttemptLog,
         grace_s: float,
@@ -109,7 +109,8 @@ class Attempt:
         return self._why is not None
 
     def stop(self, why: Why) -> bool:
-        """SIGTERM to the container's first process, SIGKILL to all of it when the grace is over; False if it is ending already."""
+        """SIGTERM to the container's first process, SIGKILL to all of it when the grace is over; False if it is
+        ending already."""
         if self.stopping or self.process.returncode is not None:
             return False
         self._why = why

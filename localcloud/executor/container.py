@@ -1,4 +1,5 @@
-"""What a container would have been started with, as a command of this machine: image, entry point, environment, mounts."""
+"""What a container would have been started with, as a command of this machine: image, entry point, environment,
+mounts."""
 
 import os
 import shutil
@@ -8,24 +9,23 @@ from pathlib import Path
 
 from localcloud.build.images import Image
 from localcloud.executor.attempt import Command
-from localcloud.executor.mounts import Mount, MountError, resolve, rewrite
+from localcloud.executor.mounts import ContainerError, Mount, resolve, rewrite
 from localcloud.jsontypes import Json, items, obj, objects
-from localcloud.settings import Settings
 
 _FROM_THIS_MACHINE = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE")
 """All that a task inherits: what the local Python needs to start. No credentials, no settings of the developer."""
 
 
 def command_for(
-    execution: Json, index: int, attempt: int, settings: Settings, image: Image | None, scratch: Path, url: str
+    execution: Json, index: int, attempt: int, *, image: Image | None, buckets_dir: Path, scratch: Path, url: str
 ) -> Command:
     """The command of one attempt, with its files prepared under `scratch`.
 
     Raises:
-        MountError: a volume cannot be mounted, or the image has no command.
+        ContainerError: a volume cannot be mounted, or the image has no command.
     """
     container = objects(obj(execution["template"])["containers"])[0]
-    mounts = resolve(obj(execution["template"]), settings.buckets_dir, scratch)
+    mounts = resolve(obj(execution["template"]), buckets_dir, scratch)
     root = scratch / "root"
     if image:
         shutil.copytree(image.root, root, symlinks=True)  # a container's file system is its own, and gone with it
@@ -64,8 +64,9 @@ def _program(container: Json, image: Image | None, mounts: Sequence[Mount]) -> l
         arguments = arguments or list(image.command)
     program = [rewrite(each, mounts) for each in [*command, *arguments]]
     if not program:
-        raise MountError(
-            f"Image {container['image']!r} has neither ENTRYPOINT nor CMD here and the job declares no command: nothing to start."
+        raise ContainerError(
+            f"Image {container['image']!r} has neither ENTRYPOINT nor CMD here and the job declares no command: "
+            "nothing to start."
         )
     if Path(program[0]).name in {"python", "python3"}:
         program[0] = sys.executable
@@ -76,8 +77,9 @@ def _declared_environment(container: Json, mounts: Sequence[Mount]) -> dict[str,
     declared: dict[str, str] = {}
     for variable in objects(container.get("env")):
         if "valueSource" in variable:
-            raise MountError(
-                f"Environment variable {variable['name']!r} comes from a secret, and the local cloud has no Secret Manager. "
+            raise ContainerError(
+                f"Environment variable {variable['name']!r} comes from a secret, and the local cloud has no "
+                "Secret Manager. "
                 "Give it a plain value in the local stack."
             )
         declared[str(variable["name"])] = rewrite(str(variable.get("value", "")), mounts)

@@ -1,6 +1,7 @@
 """Runs executions: their tasks side by side, attempt after attempt, and everything that interrupts them.
 
-A task's processes die with the server that runs them, as a container dies with its machine. A server that starts again ends what
+A task's processes die with the server that runs them, as a container dies with its machine. A server that starts
+again ends what
 is left of them, books the open attempts as `killed`, and goes on with the next attempt while retries remain.
 """
 
@@ -18,7 +19,7 @@ from localcloud.executor import documents, memory
 from localcloud.executor.attempt import Attempt, Outcome, Why
 from localcloud.executor.container import command_for
 from localcloud.executor.documents import ATTEMPTS, ENDED, EXECUTION, TASK, TaskState
-from localcloud.executor.mounts import MountError
+from localcloud.executor.mounts import ContainerError
 from localcloud.jsontypes import Json, objects
 from localcloud.logs.output import AttemptLog
 from localcloud.logs.store import LogStore
@@ -196,7 +197,14 @@ class ExecutionRun:
         try:
             image = executor.images.find(str(self._execution["template"]["containers"][0]["image"]))
             command = await asyncio.to_thread(
-                command_for, self._execution, index, number, executor.settings, image, scratch, executor.url
+                command_for,
+                self._execution,
+                index,
+                number,
+                image=image,
+                buckets_dir=executor.settings.buckets_dir,
+                scratch=scratch,
+                url=executor.url,
             )
             group = self._limit_memory(own, log)
             attempt = await Attempt.start(command, group, log, executor.settings.grace_s)
@@ -208,7 +216,7 @@ class ExecutionRun:
             elif self._cancelled or self._suspended:
                 attempt.stop(Why.CANCELLED if self._cancelled else Why.PREEMPTED)
             outcome = await attempt.wait(float(str(self._execution["template"]["timeout"]).removesuffix("s")))
-        except MountError as error:
+        except ContainerError as error:
             outcome = Outcome(Why.FAILED, None, None, str(error))
             log.platform(str(error), "ERROR")
         finally:
@@ -234,7 +242,8 @@ class ExecutionRun:
         group = memory.create(own, memory.quantity_bytes(limit))
         if group is None:
             log.platform(
-                f"The local cloud cannot limit memory on this machine (no memory control group may be made): {limit} is not enforced.",
+                "The local cloud cannot limit memory on this machine (no memory control group may be made): "
+                f"{limit} is not enforced.",
                 "NOTICE",
             )
         return group
@@ -246,7 +255,8 @@ class ExecutionRun:
         if group.overran():
             used = group.peak_bytes() // 2**20
             log.platform(
-                f"Memory limit of {memory.quantity_bytes(self._memory_limit()) // 2**20} MiB exceeded with {used} MiB used. "
+                f"Memory limit of {memory.quantity_bytes(self._memory_limit()) // 2**20} MiB exceeded with {used} "
+                "MiB used. "
                 "Consider increasing the memory limit, see https://cloud.google.com/run/docs/configuring/memory-limits",
                 "ERROR",
             )
@@ -290,7 +300,8 @@ class ExecutionRun:
                 log.platform("The local cloud is stopping; the task goes on when it starts again.")
 
     def interrupt(self, how: Why, index: int | None) -> list[tuple[int, int]]:
-        """Preempt or kill this execution's running attempts (of one task, or of all); answers (task, attempt) of each."""
+        """Preempt or kill this execution's running attempts (of one task, or of all); answers (task, attempt) of
+        each."""
         signalled: list[tuple[int, int]] = []
         for task, (attempt, log, number) in sorted(self._active.items()):
             if index not in (None, task):

@@ -1,7 +1,10 @@
-"""Turns itself into a task's program: joins its memory group, binds read-only mounts, dies with the server, then executes.
+"""Turns itself into a task's program: joins its memory group, binds read-only mounts, dies with the server, then
+executes.
 
-Run as a plain file (`python -I -S launch.py SPEC PROGRAM ARGS...`), so it may import the standard library only. SPEC is JSON:
-`parent` (process id of the server), `groups` (cgroup.procs files), `binds` ([[source, target], ...], mounted read-only).
+Run as a plain file (`python -I -S launch.py SPEC PROGRAM ARGS...`), so it may import the standard library only. SPEC
+is JSON:
+`parent` (process id of the server), `groups` (cgroup.procs files), `binds` ([[source, target], ...], mounted
+read-only).
 A launcher rather than code between fork and exec, because the server has threads.
 """
 
@@ -30,7 +33,7 @@ def main() -> None:
         if spec.get("binds"):
             _bind_read_only(libc, spec["binds"])
     try:
-        os.execvpe(program[0], program, os.environ)
+        os.execvpe(program[0], program, os.environ)  # noqa: S606  # a list of arguments, no shell
     except OSError as error:
         sys.stderr.write(f"exec: {program[0]!r}: {error.strerror}\n")
         sys.exit(127)
@@ -55,7 +58,7 @@ def _bind_read_only(libc: ctypes.CDLL, binds: list[list[str]]) -> None:
         for source, target in binds:
             if os.path.isdir(target) and not os.path.ismount(target):  # noqa: PTH112  # see above
                 os.rmdir(target)  # noqa: PTH106
-                os.symlink(source, target)
+                os.symlink(source, target)  # noqa: PTH211
 
 
 if __name__ == "__main__":

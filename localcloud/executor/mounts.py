@@ -7,8 +7,8 @@ from pathlib import Path
 from localcloud.jsontypes import Json, items, obj, objects, strings
 
 
-class MountError(Exception):
-    """A volume that cannot be mounted; the message is what the execution fails with."""
+class ContainerError(Exception):
+    """A container that cannot be started; the message is what the execution fails with."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ def resolve(template: Json, buckets_dir: Path, scratch: Path) -> list[Mount]:
     """The mounts of the template's first container. Longest paths first, so that nested mounts win.
 
     Raises:
-        MountError: the bucket does not exist, or the volume is of a kind that is not served here.
+        ContainerError: the bucket does not exist, or the volume is of a kind that is not served here.
     """
     volumes = {str(volume["name"]): volume for volume in objects(template.get("volumes"))}
     mounts: list[Mount] = []
@@ -45,17 +45,17 @@ def _mount(name: str, path: str, volume: Json, buckets_dir: Path, scratch: Path)
     gcs = obj(volume.get("gcs"))
     if not gcs:
         kinds = ", ".join(key for key in volume if key != "name") or "nothing"
-        raise MountError(
+        raise ContainerError(
             f"Volume {name!r} is of a kind that the local cloud does not mount ({kinds}); gcs and emptyDir are."
         )
     bucket = str(gcs["bucket"])
     directory = buckets_dir / bucket
     if not directory.is_dir():
-        raise MountError(
+        raise ContainerError(
             f"Mounting volume {name!r} at {path} failed: the Cloud Storage bucket {bucket!r} does not exist. "
             "No container was started. Create the bucket, or correct the volume, and run the job again."
         )
-    options = dict(str(option).partition("=")[::2] for option in items(gcs.get("mountOptions")))
+    options = {str(each).partition("=")[0]: str(each).partition("=")[2] for each in items(gcs.get("mountOptions"))}
     if options.get("only-dir"):
         directory = directory / options["only-dir"].strip("/")
         directory.mkdir(parents=True, exist_ok=True)

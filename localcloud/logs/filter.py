@@ -156,7 +156,8 @@ class _Parser:
         operator = self.peek()
         if operator is None or operator.kind != "op":
             raise FilterError(
-                f"Unsupported in a filter: text without a field, {'.'.join(fields)!r}. Name the field, such as textPayload:{fields[0]!r}."
+                f"Unsupported in a filter: text without a field, {'.'.join(fields)!r}. Name the field, such as "
+                f"textPayload:{fields[0]!r}."
             )
         self._take()
         if self._is("("):
@@ -274,11 +275,13 @@ def _compare(fields: list[str], operator: str, token: _Token) -> Predicate:
             pattern = re.compile(wanted)
         except re.error as error:
             raise FilterError(f"Unparseable filter: {wanted!r} is no regular expression ({error}).") from error
-        found: Predicate = lambda entry: (
-            (value := _lookup(entry, fields)) is not None and bool(pattern.search(str(value)))
-        )
-        return found if operator == "=~" else lambda entry: not found(entry)
+        wanted_match = operator == "=~"
+        return lambda entry: _found(pattern, _lookup(entry, fields)) is wanted_match
     return lambda entry: _compare_value(_lookup(entry, fields), operator, wanted)
+
+
+def _found(pattern: re.Pattern[str], value: object) -> bool:
+    return value is not None and pattern.search(str(value)) is not None
 
 
 def _compare_value(value: object, operator: str, wanted: str) -> bool:

@@ -46,7 +46,10 @@ class LogStore:
         until: str = "",
         newest_first: bool = False,
     ) -> Iterator[Json]:
-        """Entries that match, in the order of their time. `since` and `until` (inclusive, as `timestamp()` writes them) spare reading."""
+        """Entries that match, in the order of their time.
+
+        `since` and `until` (inclusive, as `timestamp()` writes them) spare reading.
+        """
         order = "DESC" if newest_first else "ASC"
         query = (
             "SELECT id, doc FROM entries WHERE project = ? AND time >= ? AND time <= ? "  # noqa: S608  # one of two constants

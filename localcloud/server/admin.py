@@ -47,13 +47,16 @@ def status(call: Call) -> Json:
 
 @routes.on("GET", "/inventory")
 def inventory(call: Call) -> Json:
-    """Full names of everything that exists. Services and builds are apart: they are history, which no `destroy` removes."""
+    """Full names of everything that exists.
+
+    Services and builds are apart: they are history, which no `destroy` removes.
+    """
     store, found = call.cloud.store, list[str]()
     for kind, prefix in _RESOURCES.items():
         for document, name in zip(store.list(kind), store.names(kind), strict=True):
             found.append(prefix + str(document["name"] if kind == "iam.account" else name))
     found += [f"//{resource} (IAM policy)" for resource in policies.non_empty(store)]
-    services = [name for name in store.names("serviceusage.service")]
+    services = store.names("serviceusage.service")
     return {"resources": sorted(found), "services": sorted(services), "builds": store.names(BUILD)}
 
 

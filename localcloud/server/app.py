@@ -1,7 +1,7 @@
 """Assembles one local cloud: parts, routes, recording; and takes up what an earlier server left behind."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ def build_app(cloud: Cloud) -> Starlette:
     """The ASGI application of one local cloud."""
 
     @asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
         cloud.builder.recover()
         cloud.executor.recover()
         yield

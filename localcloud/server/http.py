@@ -114,7 +114,8 @@ def error_response(error: ApiError) -> Response:
 
 
 async def unmatched(request: Request, _error: Exception) -> Response:
-    """404 or 405 for what no product serves: the message names the request, because the caller may be right and we incomplete."""
+    """404 or 405 for what no product serves: the message names the request, because the caller may be right and we
+    incomplete."""
     message = (
         f"The local cloud does not serve {request.method} {request.scope['path']}. "
         "Nothing was changed. docs/local-cloud.md lists the products and calls it knows."

@@ -39,7 +39,8 @@ def create_account(call: Call) -> Json:
     account_id, project = str(call.body.get("accountId", "")), call.params["project"]
     if not re.fullmatch(r"[a-z](?:[-a-z0-9]{4,28}[a-z0-9])", account_id):
         raise invalid(
-            f"The account ID {account_id!r} does not have a length between 6 and 30, or is not lowercase letters, digits and '-'."
+            f"The account ID {account_id!r} does not have a length between 6 and 30, or is not lowercase letters, "
+            "digits and '-'."
         )
     email = f"{account_id}@{project}.iam.gserviceaccount.com"
     if call.cloud.store.get(ACCOUNT, email) is not None:

@@ -12,7 +12,10 @@ def camel(path: str) -> str:
 
 
 def masked(old: Json, new: Json, mask: str) -> Json:
-    """`old` with the fields of `mask` taken from `new`: absent there means removed. An empty mask replaces what `new` carries."""
+    """`old` with the fields of `mask` taken from `new`: absent there means removed.
+
+    An empty mask replaces what `new` carries.
+    """
     result = copy.deepcopy(old)
     for path in [camel(each.strip()) for each in mask.split(",") if each.strip()] or list(new):
         target, source = result, new

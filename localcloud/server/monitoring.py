@@ -1,4 +1,7 @@
-"""Cloud Monitoring: alert policies and notification channels (v3), dashboards (v1). Kept and answered; nothing is evaluated."""
+"""Cloud Monitoring: alert policies and notification channels (v3), dashboards (v1).
+
+Kept and answered; nothing is evaluated.
+"""
 
 from localcloud.jsontypes import Json, objects
 from localcloud.resources import etag, numeric_id, timestamp

@@ -1,6 +1,7 @@
 """Object requests: preconditions are decided here, then the request goes to the emulator with its raw path.
 
-The emulator (fake-gcs-server) ignores generation preconditions on its file backend, so they are checked against the object's
+The emulator (fake-gcs-server) ignores generation preconditions on its file backend, so they are checked against the
+object's
 own metadata under a lock for each object, which makes check and write one step for every client of this server.
 """
 
@@ -31,7 +32,7 @@ _resumable: dict[str, tuple[str, str, dict[str, str]]] = {}
 """Upload id -> (bucket, object, preconditions) of resumable uploads under way."""
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """A precondition does not hold; `code` is 412, or 304 for a read that asked for a change."""
 
     def __init__(self, code: int) -> None:
@@ -71,7 +72,7 @@ async def one_object(call: Call) -> Response:
 
 @raw_body
 async def upload(call: Call) -> Response:
-    """Media, multipart and resumable uploads; the latter's preconditions are checked when it begins and when it ends."""
+    """Media, multipart and resumable uploads; preconditions of the latter are checked at begin and end."""
     bucket, name = str(bucket_of(call)["name"]), call.query.get("name", "")
     kind = call.query.get("uploadType", "")
     if "upload_id" in call.query:
@@ -136,7 +137,7 @@ async def _guarded(call: Call, target: tuple[str, str], conditions: dict[str, st
     current = stamps.read(call.cloud.settings.buckets_dir, *target)
     try:
         _check(conditions, current, reading=call.request.method == "GET")
-    except _Refused as refusal:
+    except _RefusedError as refusal:
         if refusal.code == 304:
             return Response(status_code=304)
         raise ApiError(412, "At least one of the pre-conditions you specified did not hold.") from refusal
@@ -151,9 +152,9 @@ def _check(conditions: dict[str, str], current: Json | None, *, reading: bool) -
     for name, have in (("Generation", generation), ("Metageneration", "1" if current else "0")):
         wanted, unwanted = conditions.get(f"if{name}Match"), conditions.get(f"if{name}NotMatch")
         if wanted is not None and wanted != have:
-            raise _Refused(412)
+            raise _RefusedError(412)
         if unwanted is not None and unwanted == have:
-            raise _Refused(304 if reading else 412)
+            raise _RefusedError(304 if reading else 412)
 
 
 async def _forward(call: Call) -> Response:

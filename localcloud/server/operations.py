@@ -50,7 +50,10 @@ def get(store: Store, name: str) -> Json:
 
 
 def execution_operation(name: str, execution: Json) -> Json:
-    """The operation of `:run`. A failed execution answers an error; a cancelled one its execution, as clients expect both."""
+    """The operation of `:run`.
+
+    A failed execution answers an error; a cancelled one its execution, as clients expect both.
+    """
     message = typed("google.cloud.run.v2.Execution", execution)
     operation: Json = {"name": name, "metadata": message, "done": "completionTime" in execution}
     if operation["done"]:

@@ -32,7 +32,8 @@ def put(store: Store, resource: str, policy: Json) -> Json:
     """Replace the policy of a resource.
 
     Raises:
-        ApiError: 409 ABORTED when the policy carries the etag of an older one; 400 for a malformed role or member, or an account of
+        ApiError: 409 ABORTED when the policy carries the etag of an older one; 400 for a malformed role or member, or
+        an account of
             this cloud that does not exist.
     """
     stored = store.get(KIND, resource) or {}
@@ -66,7 +67,8 @@ def non_empty(store: Store) -> list[str]:
 
 
 def forget_account(store: Store, email: str, uid: str) -> None:
-    """Grants of a deleted account stay, but to its tombstone: an account made anew under that name does not inherit them."""
+    """Grants of a deleted account stay, but to its tombstone: an account made anew under that name does not inherit
+    them."""
     old, new = f"serviceAccount:{email}", f"deleted:serviceAccount:{email}?uid={uid}"
     for name in store.names(KIND):
         policy = store.get(KIND, name) or {}
@@ -89,7 +91,8 @@ def _merged(bindings: list[Json]) -> list[Json]:
         for member in members:
             if not _MEMBER.match(member):
                 raise invalid(
-                    f"Invalid member {member!r} in role {role}: members read user:EMAIL, group:EMAIL, serviceAccount:EMAIL, "
+                    f"Invalid member {member!r} in role {role}: members read user:EMAIL, group:EMAIL, "
+                    "serviceAccount:EMAIL, "
                     "domain:NAME, allUsers or allAuthenticatedUsers."
                 )
         key = f"{role} {etag(obj(binding.get('condition')))}"

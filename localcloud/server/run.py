@@ -56,7 +56,8 @@ def _shown(call: Call, job: Json) -> Json:
 
 
 def _normalized(body: Json) -> Json:
-    """The desired state: output-only fields dropped, enums by name, defaults filled in as the API does; the rest echoed."""
+    """The desired state: output-only fields dropped, enums by name, defaults filled in as the API does; the rest
+    echoed."""
     job = {key: value for key, value in copy.deepcopy(body).items() if key not in _NOT_DESIRED}
     stage = job.get("launchStage", "GA")
     job["launchStage"] = _LAUNCH_STAGES.get(stage, "GA") if isinstance(stage, int) else stage
@@ -112,7 +113,7 @@ def _sealed(job: Json) -> Json:
     return job
 
 
-def _created(call: Call, name: str, desired: Json) -> Json:
+def _created(name: str, desired: Json) -> Json:
     now = timestamp()
     return _sealed(
         {
@@ -138,7 +139,7 @@ def create_job(call: Call) -> Json:
     name = f"{_parent(call)}/jobs/{job_id}"
     if call.cloud.store.get(JOB, name) is not None:
         raise already_exists(name)
-    job = _created(call, name, _accepted(call, call.body))
+    job = _created(name, _accepted(call, call.body))
     if not call.flag("validateOnly"):
         call.cloud.store.put(JOB, name, job)
     return operations.done(call.cloud.store, _parent(call), JOB_TYPE, _shown(call, job))
@@ -166,7 +167,7 @@ def update_job(call: Call) -> Json:
     if old is not None and call.body.get("etag") not in (None, "", old["etag"]):
         raise aborted(f"Conflict for resource '{name}': its etag is {old['etag']}, not {call.body['etag']}.")
     desired = _accepted(call, call.body)
-    job = _created(call, name, desired)
+    job = _created(name, desired)
     if old is not None:
         generation = str(int(old["generation"]) + 1)
         job.update({key: old[key] for key in ("uid", "createTime", "creator")})

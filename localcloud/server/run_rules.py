@@ -1,4 +1,5 @@
-"""What the live Cloud Run API refuses in a job, in its words where they are known (FACTS of the field, not guesses, are quoted)."""
+"""What the live Cloud Run API refuses in a job, in its words where they are known (FACTS of the field, not guesses,
+are quoted)."""
 
 import re
 from dataclasses import dataclass
@@ -19,7 +20,10 @@ RESERVED_ENVIRONMENT = frozenset(
 )
 ENVIRONMENT_VALUE_BYTES = 32768
 TASK_TIMEOUT_CEILING_S = 168 * 3600
-REDUNDANCY = "Currently Cloud Run jobs are unable to offer GPU enabled instances with zonal redundancy due to capacity limitations."
+REDUNDANCY = (
+    "Currently Cloud Run jobs are unable to offer GPU enabled instances with zonal redundancy "
+    "due to capacity limitations."
+)
 QUOTA = "spec.template.spec.parallelism: You do not have quota for using GPUs without zonal redundancy."
 _JOB_ID = re.compile(r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$")
 _LABEL_KEY = re.compile(r"^[a-z][a-z0-9_-]{0,62}$")
@@ -114,7 +118,8 @@ def _check_labels(field: str, holder: Json) -> None:
         if not _LABEL_KEY.match(key) or not _LABEL_VALUE.match(str(value)):
             raise invalid_field(
                 field,
-                f"label {key}={value}: keys begin with a lowercase letter; keys and values have lowercase letters, digits, "
+                f"label {key}={value}: keys begin with a lowercase letter; keys and values have lowercase "
+                "letters, digits, "
                 "'_' and '-', 63 characters at most.",
             )
 
@@ -246,5 +251,6 @@ def _check_plain(field: str, cpu: float, memory: int) -> None:
     if not 512 * 2**20 <= memory <= high * 2**30:
         raise invalid_field(
             field,
-            f"Invalid value specified for memory. For {cpu:g} CPU, memory must be between 512Mi and {high}Gi inclusive.",
+            f"Invalid value specified for memory. For {cpu:g} CPU, memory must be between 512Mi and {high}Gi "
+            "inclusive.",
         )

@@ -1,6 +1,8 @@
-"""Which fields a job has and of what kind: a misspelt field is refused as the live API refuses it, not stored and forgotten.
+"""Which fields a job has and of what kind: a misspelt field is refused as the live API refuses it, not stored and
+forgotten.
 
-A table rather than Google's generated messages: importing those takes longer than this server's start. A test holds it against them.
+A table rather than Google's generated messages: importing those takes longer than this server's start. A test holds
+it against them.
 """
 
 from typing import Any, cast

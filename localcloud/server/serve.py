@@ -6,8 +6,9 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
+from types import FrameType
 
 import uvicorn
 
@@ -33,7 +34,7 @@ def serve(settings: Settings) -> None:
         _announce(settings, port)
         for number in (signal.SIGTERM, signal.SIGINT):
             # uvicorn raises the signal that stopped it once more when it is done; there is nothing left to do then.
-            signal.signal(number, lambda *_: None)
+            signal.signal(number, _nothing)
         try:
             config = uvicorn.Config(
                 application,
@@ -49,8 +50,12 @@ def serve(settings: Settings) -> None:
             settings.server_file.unlink(missing_ok=True)
 
 
+def _nothing(_number: int, _frame: FrameType | None) -> None:
+    """A signal that has done its work."""
+
+
 @contextmanager
-def _owned(settings: Settings) -> Iterator[None]:
+def _owned(settings: Settings) -> Generator[None]:
     """Hold the state directory's lock, which the kernel drops when this process is gone, however it goes."""
     with settings.lock_file.open("a") as lock:
         try:
@@ -64,7 +69,7 @@ def _owned(settings: Settings) -> Iterator[None]:
 
 
 @contextmanager
-def _listener(port: int) -> Iterator[socket.socket]:
+def _listener(port: int) -> Generator[socket.socket]:
     # The protocol is named because asyncio switches Nagle's algorithm off only where it is: 40 ms a request otherwise.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -75,7 +80,8 @@ def _listener(port: int) -> Iterator[socket.socket]:
             if error.errno not in (errno.EADDRINUSE, errno.EACCES):
                 raise
             raise StartError(
-                f"Port {port} on {HOST} is taken by another program ({error.strerror}). Nothing was started or changed. "
+                f"Port {port} on {HOST} is taken by another program ({error.strerror}). Nothing was started or "
+                "changed. "
                 "Stop that program, or choose another port with --port (0 picks a free one)."
             ) from error
         yield listener

@@ -1,4 +1,7 @@
-"""Service Usage: which APIs a project has enabled. Recorded and answered; the local cloud serves all of them regardless."""
+"""Service Usage: which APIs a project has enabled.
+
+Recorded and answered; the local cloud serves all of them regardless.
+"""
 
 from localcloud.jsontypes import Json, items
 from localcloud.resources import project_number

@@ -198,7 +198,8 @@ def set_policy(call: Call) -> Json:
     if public & members and bucket["iamConfiguration"]["publicAccessPrevention"] == "enforced":
         raise ApiError(
             412,
-            "The member bindings allUsers and allAuthenticatedUsers are not allowed since public access prevention is enforced.",
+            "The member bindings allUsers and allAuthenticatedUsers are not allowed since public access "
+            "prevention is enforced.",
         )
     try:
         return _policy_answer(bucket, policies.put(call.cloud.store, _policy_key(bucket), call.body))

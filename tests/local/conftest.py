@@ -1,10 +1,10 @@
-"""Fixtures of the local cloud's tests: one running cloud a test, a small HTTP client for it, and jobs made of a few lines of Python."""
+"""Fixtures of the local cloud's tests: one running cloud a test, a small HTTP client for it, and jobs made of a few
+lines of Python."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -79,7 +79,8 @@ class Jobs:
     call: Caller
 
     def create(self, code: str, name: str = "job", **changes: Any) -> str:
-        """A job that runs `python -c code`; `changes` go into the task template, `container` and `execution` into theirs."""
+        """A job that runs `python -c code`; `changes` go into the task template, `container` and `execution` into
+        theirs."""
         container = {
             "image": "example.com/any/image:1",
             "command": ["python", "-c", code],

@@ -41,9 +41,9 @@ ENTRY: dict[str, Any] = {
         "NOT jsonPayload.loss:*",
         "-textPayload:anything",
         'textPayload!="x"',
-        'severity=(ERROR OR WARNING)',
-        'severity=ERROR OR (severity=WARNING AND jsonPayload.step=120)',
-        'severity>=ERROR OR severity=WARNING jsonPayload.step=120',
+        "severity=(ERROR OR WARNING)",
+        "severity=ERROR OR (severity=WARNING AND jsonPayload.step=120)",
+        "severity>=ERROR OR severity=WARNING jsonPayload.step=120",
         'logName:"stdout" -- a comment',
     ],
 )
@@ -61,8 +61,8 @@ def test_a_filter_matches(text: str) -> None:
         'jsonPayload.message !~ "step"',
         "jsonPayload.step<120",
         "NOT severity=WARNING",
-        'severity=(ERROR OR INFO)',
-        'severity=ERROR OR jsonPayload.step=1',
+        "severity=(ERROR OR INFO)",
+        "severity=ERROR OR jsonPayload.step=1",
     ],
 )
 def test_a_filter_does_not_match(text: str) -> None:

@@ -85,8 +85,14 @@ REFUSED = {
         "spec.template.spec.parallelism: You do not have quota for using GPUs without zonal redundancy.",
     ),
     "parallelism left to the platform": (_set("template.parallelism", ...), "parallelism is as many as possible"),
-    "redundancy switch without a gpu": (_limits("1", "1Gi", None), "gpu_zonal_redundancy_disabled: can only be set when"),
-    "mount at /proc": (_set("container.volumeMounts", [{"name": "data", "mountPath": "/proc/x"}]), "belong to the system"),
+    "redundancy switch without a gpu": (
+        _limits("1", "1Gi", None),
+        "gpu_zonal_redundancy_disabled: can only be set when",
+    ),
+    "mount at /proc": (
+        _set("container.volumeMounts", [{"name": "data", "mountPath": "/proc/x"}]),
+        "belong to the system",
+    ),
     "mount at /dev": (_set("container.volumeMounts", [{"name": "data", "mountPath": "/dev"}]), "belong to the system"),
     "mount of nothing": (_set("container.volumeMounts", [{"name": "no", "mountPath": "/x"}]), "'no' is not declared"),
     "relative mount": (_set("container.volumeMounts", [{"name": "data", "mountPath": "x"}]), "must be absolute"),
@@ -97,7 +103,7 @@ REFUSED = {
     "label value too long": (_set("template.labels", {"team": "x" * 64}), "63 characters at most"),
     "no image": (_set("container.image", ""), "containers[0].image: must not be empty"),
     "no container": (_set("task.containers", []), "exactly one container"),
-    "a field that does not exist": (_set("task.maxRetry", 3), 'Unknown name "maxRetry" at \'job.template.template\''),
+    "a field that does not exist": (_set("task.maxRetry", 3), "Unknown name \"maxRetry\" at 'job.template.template'"),
     "a number where text belongs": (_set("task.timeout", 43200), "job.template.template.timeout"),
 }
 

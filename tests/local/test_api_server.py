@@ -26,6 +26,7 @@ def _command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=ROOT)
 
 
+@pytest.mark.slow
 def test_start_status_and_stop_as_a_person_types_them(tmp_path: Path) -> None:
     state = str(tmp_path / "state")
     started = _command("start", "--port", "0", "--state", state)
@@ -71,7 +72,9 @@ def test_a_state_directory_has_one_server(tmp_path: Path) -> None:
 
 def test_only_the_loopback_address_is_bound(cloud: Any) -> None:
     table = Path("/proc/net/tcp").read_text().splitlines() if Path("/proc/net/tcp").exists() else []
-    bound = [line.split()[1] for line in table if line.split()[1].endswith(f":{cloud.port:04X}") and line.split()[3] == "0A"]
+    bound = [
+        line.split()[1] for line in table if line.split()[1].endswith(f":{cloud.port:04X}") and line.split()[3] == "0A"
+    ]
     assert set(bound) <= {f"0100007F:{cloud.port:04X}"}
 
 
@@ -120,7 +123,10 @@ def test_reset_forgets_everything(cloud: Any, call: Any) -> None:
 
 def test_requests_are_recorded_as_they_were_sent(tmp_path: Path) -> None:
     file = tmp_path / "requests.jsonl"
-    with running_cloud(tmp_path / "state", record=file) as cloud, httpx.Client(base_url=cloud.url, trust_env=False) as http:
+    with (
+        running_cloud(tmp_path / "state", record=file) as cloud,
+        httpx.Client(base_url=cloud.url, trust_env=False) as http,
+    ):
         http.post(f"{JOBS}?alt=json&jobId=job&prettyPrint=false", json=SMALL)
         http.get("/logging/v2/projects/local-project/metrics/a%2Fb?alt=json")
         http.get("/_localcloud/status")

@@ -16,7 +16,11 @@ def _bucket(call: Any, name: str = "some-bucket", **fields: Any) -> dict[str, An
 
 def test_a_bucket_gets_the_defaults_of_the_live_api(call: Any) -> None:
     bucket = _bucket(call, location="europe-west4")
-    assert (bucket["location"], bucket["locationType"], bucket["storageClass"]) == ("EUROPE-WEST4", "region", "STANDARD")
+    assert (bucket["location"], bucket["locationType"], bucket["storageClass"]) == (
+        "EUROPE-WEST4",
+        "region",
+        "STANDARD",
+    )
     assert bucket["softDeletePolicy"]["retentionDurationSeconds"] == "604800"
     assert bucket["iamConfiguration"]["publicAccessPrevention"] == "inherited"
     assert bucket["metageneration"] == "1"

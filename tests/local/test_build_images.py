@@ -103,7 +103,11 @@ def test_a_tag_moves_to_the_newest_image_and_both_stay_listed(builds: Builds, ca
         ({**FILES, "Dockerfile": "FROM a\nCOPY ../etc /x\n"}, [], "forbidden path outside the build context"),
         ({**FILES, "Dockerfile": 'FROM a\nCMD ["python", "-m", "ap"]\n'}, [], "module 'ap' is neither in the image"),
         ({**FILES, "Dockerfile": 'FROM a\nCMD ["python", "main.py"]\n'}, [], "'main.py' is not in the image"),
-        ({**FILES, "Dockerfile": 'FROM a\nENTRYPOINT ["/bin/no-such"]\n'}, [], "'/bin/no-such' is neither in the image"),
+        (
+            {**FILES, "Dockerfile": 'FROM a\nENTRYPOINT ["/bin/no-such"]\n'},
+            [],
+            "'/bin/no-such' is neither in the image",
+        ),
         ({**FILES, "Dockerfile": "COPY app /app\n"}, [], "COPY before FROM"),
         ({"app.py": ""}, [], "no Dockerfile at Dockerfile"),
         (FILES, ["-f", "other.Dockerfile"], "no Dockerfile at other.Dockerfile"),
@@ -132,7 +136,10 @@ def test_other_builders_and_sources_are_refused_by_name(builds: Builds, call: An
 
 
 def test_an_account_of_its_own_needs_a_place_for_the_log(builds: Builds, call: Any) -> None:
-    body = {"steps": [{"name": "gcr.io/cloud-builders/docker", "args": ["build", "."]}], "serviceAccount": "projects/p/x"}
+    body = {
+        "steps": [{"name": "gcr.io/cloud-builders/docker", "args": ["build", "."]}],
+        "serviceAccount": "projects/p/x",
+    }
     answer = call("POST", "/v1/projects/local-project/builds", body)
     assert answer.status_code == 400
     assert "CLOUD_LOGGING_ONLY" in answer.json()["error"]["message"]
@@ -212,7 +219,8 @@ print(sorted(str(each.relative_to(top)) for each in top.rglob('*') if each.is_fi
 
 
 def test_a_task_cannot_change_the_image_for_the_next(builds: Builds, jobs: Any) -> None:
-    writes = "import os, pathlib; print(os.path.exists('left')); pathlib.Path('left').touch(); pathlib.Path('app/x.py').touch()"
+    touch = "pathlib.Path('left').touch(); pathlib.Path('app/x.py').touch()"
+    writes = f"import os, pathlib; print(os.path.exists('left')); {touch}"
     digest = builds.digest(FILES)
     container = {"image": f"{IMAGE}@{digest}", "command": ["python", "-c", writes]}
     jobs.create("", container=container, execution={"taskCount": 2, "parallelism": 1})

@@ -1,4 +1,5 @@
-"""What ends a task before its time: maintenance, loss of the machine, timeout, cancellation, memory, and the server's own death."""
+"""What ends a task before its time: maintenance, loss of the machine, timeout, cancellation, memory, and the server's
+own death."""
 
 import os
 import signal
@@ -184,7 +185,10 @@ def test_deleting_a_job_ends_what_runs_of_it(jobs: Any, call: Any) -> None:
 def test_an_execution_goes_on_when_the_server_died_and_starts_again(
     tmp_path: Path, jobs_on: Any, how: signal.Signals
 ) -> None:
-    """Killed: the attempt is lost, as with a machine. Stopped: SIGTERM and grace first. Either way the next attempt follows."""
+    """Killed: the attempt is lost, as with a machine. Stopped: SIGTERM and grace first.
+
+    Either way the next attempt follows.
+    """
     state = tmp_path / "state"
     with running_cloud(state, grace_s=2) as cloud, jobs_on(cloud) as jobs:
         jobs.create(CATCHES, maxRetries=1)

@@ -32,7 +32,9 @@ def jobs_client(cloud: Cloud) -> run_v2.JobsClient:
 @pytest.fixture
 def executions_client(cloud: Cloud) -> run_v2.ExecutionsClient:
     """Cloud Run's client for executions."""
-    return run_v2.ExecutionsClient(transport=_rest(run_v2.services.executions.transports.ExecutionsRestTransport, cloud))
+    return run_v2.ExecutionsClient(
+        transport=_rest(run_v2.services.executions.transports.ExecutionsRestTransport, cloud)
+    )
 
 
 @pytest.fixture
@@ -114,7 +116,9 @@ def test_overrides_arrive_and_a_failed_run_raises_its_reason(
 def test_a_running_execution_is_cancelled(
     jobs_client: run_v2.JobsClient, executions_client: run_v2.ExecutionsClient
 ) -> None:
-    job = jobs_client.create_job(parent=PARENT, job_id="long", job=_job("import time; time.sleep(60)")).result(timeout=30)
+    job = jobs_client.create_job(parent=PARENT, job_id="long", job=_job("import time; time.sleep(60)")).result(
+        timeout=30
+    )
     name = jobs_client.run_job(name=job.name).metadata.name
     execution = executions_client.cancel_execution(name=name).result(timeout=60)
     assert (execution.cancelled_count, execution.running_count) == (1, 0)
@@ -160,7 +164,9 @@ def test_objects_are_written_read_listed_and_deleted(cloud: Cloud, storage_clien
     blob.upload_from_string("hello", content_type="text/plain")
     assert (cloud.state_dir / "buckets/some-bucket/deep/path/with space.txt").read_text() == "hello"
     assert bucket.get_blob("deep/path/with space.txt").download_as_text() == "hello"
-    assert [each.name for each in storage_client.list_blobs("some-bucket", prefix="deep/")] == ["deep/path/with space.txt"]
+    assert [each.name for each in storage_client.list_blobs("some-bucket", prefix="deep/")] == [
+        "deep/path/with space.txt"
+    ]
     listing = storage_client.list_blobs("some-bucket", delimiter="/")
     assert list(listing) == []
     assert listing.prefixes == {"deep/"}
@@ -193,8 +199,8 @@ def test_generation_preconditions_hold_for_every_kind_of_write(storage_client: s
     first = blob.generation
     with pytest.raises(PreconditionFailed):
         bucket.blob("once.json").upload_from_string("2", if_generation_match=0)
+    chunked = bucket.blob("once.json", chunk_size=2**18)
     with pytest.raises(PreconditionFailed):
-        chunked = bucket.blob("once.json", chunk_size=2**18)
         chunked.upload_from_file(io.BytesIO(b"x" * 2**19), size=2**19, if_generation_match=0)
     with pytest.raises(PreconditionFailed):
         blob.delete(if_generation_match=first + 1)
@@ -248,7 +254,8 @@ def test_an_image_is_built_pushed_and_run_by_its_digest(
 ) -> None:
     call.ok("POST", f"/artifactregistry/v1/{PARENT}/repositories?repository_id=apps", {"format": "DOCKER"})
     files = {
-        "Dockerfile": 'FROM python:3.11\nWORKDIR /app\nENV GREETING=hello\nCOPY pkg ./pkg\nCMD ["python", "-m", "pkg"]\n',
+        "Dockerfile": "FROM python:3.11\nWORKDIR /app\nENV GREETING=hello\nCOPY pkg ./pkg\n"
+        'CMD ["python", "-m", "pkg"]\n',
         "pkg/__init__.py": "",
         "pkg/__main__.py": "import os\nprint(os.environ['GREETING'], 'from the image')\n",
     }

@@ -13,7 +13,8 @@ _NUMBERED = re.compile(r"(?:dashboards|notificationChannels|alertPolicies)/\d+")
 
 
 def test_the_recorded_sequence_is_answered_in_order(call: Callable[..., httpx.Response]) -> None:
-    """Names that the server chooses and etags differ from run to run: they are followed, everything else is sent as recorded."""
+    """Names that the server chooses and etags differ from run to run: they are followed, everything else is sent as
+    recorded."""
     renamed: dict[str, str] = {}
     etags: dict[str, str] = {}
     answered = 0
@@ -42,7 +43,8 @@ def _follow(text: str, renamed: dict[str, str]) -> str:
 
 
 def _learn_name(path: str, name: str, renamed: dict[str, str]) -> None:
-    """The recorded number of the resource that this POST made is the first one of its collection later in the recording."""
+    """The recorded number of the resource that this POST made is the first one of its collection later in the
+    recording."""
     collection = path.rsplit("/", 1)[-1]
     number = re.search(collection + r"/\d+", RECORDING.read_text())
     assert number is not None
