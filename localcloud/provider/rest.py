@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
 from typing import Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
-import httpx
+import urllib3
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 
 from localcloud.provider.errors import ApiError, Refused, Unfinished, Unreachable
 from localcloud.provider.settings import Settings, is_loopback
@@ -30,16 +32,13 @@ class Rest:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.cancelled = threading.Event()
-        headers = {"User-Agent": "localcloud-provider", "Accept": "application/json"}
+        self._headers = {"User-Agent": "localcloud-provider", "Accept": "application/json"}
         if settings.access_token:
-            headers["Authorization"] = f"Bearer {settings.access_token}"
-        # trust_env off: no proxy, no netrc, no certificate settings of the environment has a say in where this goes.
-        self._client = httpx.Client(
-            trust_env=False,
-            follow_redirects=False,
-            headers=headers,
-            timeout=httpx.Timeout(_ANSWER_S, connect=_CONNECT_S),
-            limits=httpx.Limits(max_connections=64),
+            self._headers["Authorization"] = f"Bearer {settings.access_token}"
+        # urllib3 by itself: it looks at no proxy, netrc or certificate settings of the environment, so none of them has
+        # a say in where this goes.
+        self._pool = urllib3.PoolManager(
+            maxsize=64, timeout=urllib3.Timeout(connect=_CONNECT_S, read=_ANSWER_S), retries=False
         )
 
     def call(self, method: str, url: str, *, query: dict[str, str] | None = None, body: Values | None = None) -> Values:
@@ -55,11 +54,11 @@ class Rest:
             raise Refused(f"{host} is not this machine; nothing was sent")
         for pause_s in (*_PAUSES_S, None):
             answer = self._send(method, url, query, body)
-            again = answer.status_code in _RETRIED_ALWAYS or (
-                answer.status_code in _RETRIED_READS and method in ("GET", "DELETE")
+            again = answer.status in _RETRIED_ALWAYS or (
+                answer.status in _RETRIED_READS and method in ("GET", "DELETE")
             )
             if not again or pause_s is None or self.cancelled.wait(pause_s):
-                return _parsed(answer, method)
+                return _parsed(answer, method, urlsplit(url).path)
         raise AssertionError
 
     def wait(self, base: str, operation: Values, timeout_s: float) -> Values:
@@ -93,20 +92,21 @@ class Rest:
             )
         return cast("Values", operation.get("response") or {})
 
-    def _send(self, method: str, url: str, query: dict[str, str] | None, body: Values | None) -> httpx.Response:
-        parameters = {"alt": "json", **(query or {})}
-        # separators: exactly what Go's encoder writes, so that a recorded body can be compared byte for byte.
-        content = None if body is None else json.dumps(body, separators=(",", ":"), sort_keys=True).encode()
-        headers = {"Content-Type": "application/json"} if content is not None else {}
+    def _send(
+        self, method: str, url: str, query: dict[str, str] | None, body: Values | None
+    ) -> urllib3.BaseHTTPResponse:
+        address = f"{url}?{urlencode({'alt': 'json', **(query or {})}, quote_via=quote)}"
+        content = None if body is None else json.dumps(body, sort_keys=True).encode()
+        headers = self._headers if content is None else {**self._headers, "Content-Type": "application/json"}
         for pause_s in (*_REFUSED_PAUSES_S, None):
             try:
-                return self._client.request(method, url, params=parameters, content=content, headers=headers)
-            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                return self._pool.request(method, address, body=content, headers=headers, redirect=False)
+            except (NewConnectionError, ConnectTimeoutError) as error:
                 if pause_s is None or self.cancelled.wait(pause_s):
                     raise Unreachable(_nothing_there(url)) from error
-            except httpx.HTTPError as error:
+            except HTTPError as error:
                 raise Unfinished(
-                    f"the connection broke during {method} {urlsplit(url).path} ({error or type(error).__name__}). "
+                    f"the connection broke during {method} {urlsplit(url).path} ({error}). "
                     "Whether it was carried out is not known: `pulumi refresh` tells."
                 ) from error
         raise AssertionError
@@ -120,23 +120,21 @@ def _nothing_there(url: str) -> str:
     )
 
 
-def _parsed(answer: httpx.Response, method: str) -> Values:
-    path = answer.url.raw_path.decode().split("?")[0]
+def _parsed(answer: urllib3.BaseHTTPResponse, method: str, path: str) -> Values:
+    text = answer.data.decode(errors="replace")
     parsed: Any = None
-    try:
-        parsed = answer.json() if answer.content else {}
-    except ValueError:
-        parsed = None
-    if answer.is_redirect:
+    with contextlib.suppress(ValueError):
+        parsed = json.loads(text) if text.strip() else {}
+    if answer.get_redirect_location():
         where = answer.headers.get("location", "")
-        raise ApiError(answer.status_code, "", f"a redirect to {where!r} is not followed", method, path)
-    if answer.is_success:
+        raise ApiError(answer.status, "", f"a redirect to {where!r} is not followed", method, path)
+    if 200 <= answer.status < 300:
         if isinstance(parsed, dict):
             return cast("Values", parsed)
-        raise ApiError(answer.status_code, "", f"the answer is no JSON object: {answer.text[:200]!r}", method, path)
+        raise ApiError(answer.status, "", f"the answer is no JSON object: {text[:200]!r}", method, path)
     error: Any = cast("Values", parsed).get("error") if isinstance(parsed, dict) else None
     if isinstance(error, dict):
         known = cast("Values", error)
         message = str(known.get("message", "")) or "no message"
-        raise ApiError(answer.status_code, str(known.get("status", "")), message, method, path)
-    raise ApiError(answer.status_code, "", answer.text[:300] or answer.reason_phrase, method, path)
+        raise ApiError(answer.status, str(known.get("status", "")), message, method, path)
+    raise ApiError(answer.status, "", text[:300] or str(answer.reason), method, path)
