@@ -13,8 +13,8 @@ from typing import Any
 
 import requests
 import yaml
-from localcloud.testing import Cloud
 
+from localcloud.testing import Cloud
 from localcloud.toolchain.environment import local_environment
 from ops.rehearsal.stack import resource_changes, write_local_config
 
@@ -63,11 +63,19 @@ class LocalStack:
         return {operation: count for operation, count in resource_changes(log).items() if operation != "same"}
 
     def changed_urns(self, *arguments: str) -> list[tuple[str, str]]:
-        """(operation, type) of each resource that a changing command changed."""
+        """(operation, type) of each resource that a changing command changed.
+
+        Providers are left out: their only change is that of the configuration which they are told.
+        """
         log = self.folder / f"events-{time.monotonic_ns()}.jsonl"
         self.on_stack(*arguments, "--yes", "--skip-preview", "--event-log", str(log))
-        steps = [json.loads(line).get("resOutputsEvent", {}).get("metadata") for line in log.read_text().splitlines()]
-        return [(step["op"], step["type"]) for step in steps if step and step["op"] not in {"same", "read", "refresh"}]
+        events = [json.loads(line) for line in log.read_text().splitlines()]
+        steps = [event["resOutputsEvent"]["metadata"] for event in events if "resOutputsEvent" in event]
+        return [
+            (step["op"], step["type"])
+            for step in steps
+            if step["op"] not in {"same", "read", "refresh"} and not step["type"].startswith("pulumi:providers:")
+        ]
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a command in a process group of its own, to be interrupted."""

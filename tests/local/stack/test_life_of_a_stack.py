@@ -25,9 +25,7 @@ def test_refresh_finds_nothing_new(deployed: LocalStack) -> None:
     assert deployed.changes("refresh") == {}
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("gpujob:maxRetries", 5), ("gpujob:timeout", "3600s"), ("gpujob:memory", "24Gi")]
-)
+@pytest.mark.parametrize(("key", "value"), [("gpujob:maxRetries", 5), ("gpujob:timeout", "3600s"), ("gpujob:cpu", "6")])
 def test_one_changed_setting_updates_exactly_the_job(deployed: LocalStack, key: str, value: str) -> None:
     deployed.set(key, value)
     assert deployed.changed_urns("up") == [("update", JOB_TYPE)]
