@@ -65,6 +65,17 @@ _RULES = """
   `pulumi up -s prod`, `pulumi destroy -s prod`.
 - `Pulumi.local.yaml`: the local cloud on its default port. Its passphrase is `local`: there is nothing secret in it,
   and the committed salt keeps the file as it is. Another port: a copy of it, given to the engine by `--config-file`.
+
+`pulumi stack init` adds a salt, or the name of your key, to `Pulumi.dev.yaml` and `Pulumi.prod.yaml`: commit that with
+your project.
+
+## What whoever runs `pulumi up` must be allowed
+
+Roles on the project: `roles/serviceusage.serviceUsageAdmin`, `roles/iam.serviceAccountAdmin`,
+`roles/iam.serviceAccountUser`, `roles/resourcemanager.projectIamAdmin` (one grant: the build account may write logs),
+`roles/storage.admin`, `roles/artifactregistry.admin`, `roles/cloudbuild.builds.editor`, `roles/run.admin`,
+`roles/logging.viewer` (to show the end of a failed build's log). A stack with a pinned `image` needs neither the Cloud
+Build nor the project IAM role.
 """
 
 
