@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from app import logs, provenance
 from app.checkpoint import codec
@@ -142,20 +142,28 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._gate.finish()
         self._watchdog.stop()
+        if self._shutdown.noticed.is_set() and not self._complete:
+            self._leave_after_stop(error)
+        self._gate.finish()
         try:
             if error is None:
                 self._mark_end()
-            elif self._shutdown.noticed.is_set() and self._shutdown.on_stop is not None:
-                logs.failure("The program raised after the stop; that does not change how the task ends.", error)
-                self._shutdown.leave(ExitCode.STOPPED, Reason.STOPPED)
         finally:
             self._release()
         if isinstance(error, TaskError):
             self._end_ledger(error.exit_code, error.reason)
         elif error is not None:
             self._end_ledger(ExitCode.FAILED, Reason.FAILED)
+
+    def _leave_after_stop(self, error: BaseException | None) -> NoReturn:
+        """The program left its loop while a stop was under way, perhaps because a data worker was stopped too."""
+        if error is not None:
+            logs.failure("The program raised after the stop; that does not change how the task ends.", error)
+        self._live_saver.on_stop()
+        self._gate.finish()  # in a DIRTY step no boundary will come
+        self._live_saver.wait_for_stop()
+        self._shutdown.leave(ExitCode.STOPPED, Reason.STOPPED)
 
     def _resume(self) -> str | None:
         loaded = self._line.resume(ever_committed=self._start.ever_committed)

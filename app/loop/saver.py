@@ -103,6 +103,11 @@ class Saver:
             self._stop = True
             self._changed.notify_all()
 
+    def wait_for_stop(self) -> None:
+        """Until a stop was dealt with, as far as it could be: usually the saver ends the process before."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._stop)
+
     def close(self) -> None:
         """Finish what is being written and end the thread."""
         with self._changed:
@@ -128,6 +133,7 @@ class Saver:
                 self._save_for_stop()
                 with self._changed:
                     self._stop = False
+                    self._changed.notify_all()
             elif closing:
                 return
 
