@@ -12,7 +12,7 @@ from localcloud.provider.diffing import Change, Difference, differences
 from localcloud.provider.drift import inputs_imported, inputs_seen
 from localcloud.provider.errors import ApiError, ProviderError, Refused, Unfinished
 from localcloud.provider.labels import own_labels
-from localcloud.provider.resource import ResourceType
+from localcloud.provider.resource import PROJECT, ResourceType
 from localcloud.provider.rest import Rest
 from localcloud.provider.settings import Settings
 from localcloud.provider.values import UNKNOWN, Values, has_unknown
@@ -54,9 +54,8 @@ class Partial(ProviderError):  # noqa: N818 - reads as what it is
 def checked(subject: Subject, old: Values, new: Values, seed: bytes) -> tuple[Values, list[Failure]]:
     """Inputs with everything filled in that the configuration and the defaults decide, and what is wrong with them."""
     kind = subject.type
-    names = {field.name for field in kind.inputs}
     given = dict(new)
-    if "project" in names and subject.settings.project and not kind.token.startswith("gcp:projects/iAM"):
+    if PROJECT in kind.inputs and subject.settings.project:
         given.setdefault("project", subject.settings.project)
     if kind.regional and subject.settings.region:
         given.setdefault("location", subject.settings.region)
@@ -128,7 +127,7 @@ def read(subject: Subject, rest: Rest, id_: str, inputs: Values, state: Values) 
     basis = {**state, **inputs}
     if importing:
         basis = kind.named_by(id_)
-        if "project" in {field.name for field in kind.inputs}:
+        if PROJECT in kind.inputs:
             basis.setdefault("project", subject.settings.project)
     answer = _explained(f"reading {kind.noun} {id_}", lambda: kind.fetch(rest, basis))
     if answer is None:

@@ -119,18 +119,17 @@ class Bucket(ResourceType):
 
     def patch(self, settings: Settings, old: Values, new: Values, state: Values) -> Values:
         """Only what changed; null takes a label away."""
-        changed = {field.name for field in self.inputs if old.get(field.name) != new.get(field.name)}
+        fields = {field.name: field for field in self.inputs}
+        changed = {name for name in fields if old.get(name) != new.get(name)}
         if changed & set(_IAM_CONFIGURATION):
             changed |= set(_IAM_CONFIGURATION)
-        full = {name: new.get(name, state.get(name)) for name in changed}
+        full = {name: new.get(name, state.get(name) if fields[name].computed else None) for name in changed}
         body = body_of(self.inputs, {name: value for name, value in full.items() if name != "labels"})
         if "lifecycleRules" in changed:
             body.setdefault("lifecycle", {"rule": []})
         if "iamConfiguration" in body or changed & set(_IAM_CONFIGURATION):
             access = {"enabled": bool(full.get("uniformBucketLevelAccess"))}
             body.setdefault("iamConfiguration", {})["uniformBucketLevelAccess"] = access
-        if "versioning" in changed and not new.get("versioning"):
-            body["versioning"] = {"enabled": False}
         wanted = merged_labels(new, state, settings.default_labels)
         there = cast("dict[str, str]", state.get("effectiveLabels") or {})
         if wanted != there:

@@ -64,6 +64,18 @@ class TestBodies:
             "iamConfiguration": {"uniformBucketLevelAccess": {"enabled": True}, "publicAccessPrevention": "enforced"}
         }
 
+    def test_lifecycle_rules_that_the_program_drops_are_taken_away(self) -> None:
+        rule = {"action": {"type": "Delete"}, "condition": {"age": 3}}
+        old = {"name": "b", "lifecycleRules": [rule]}
+        assert Bucket().patch(SETTINGS, old, {"name": "b"}, old) == {"lifecycle": {"rule": []}}
+
+    def test_what_the_program_stops_saying_about_access_keeps_the_apis_value(self) -> None:
+        old = {"name": "b", "uniformBucketLevelAccess": True, "publicAccessPrevention": "enforced"}
+        new = {"name": "b", "publicAccessPrevention": "inherited"}
+        assert Bucket().patch(SETTINGS, old, new, old) == {
+            "iamConfiguration": {"uniformBucketLevelAccess": {"enabled": True}, "publicAccessPrevention": "inherited"}
+        }
+
     def test_seconds_of_soft_delete_are_sent_as_text_even_when_zero(self) -> None:
         body = body_of(Bucket.inputs, {"softDeletePolicy": {"retentionDurationSeconds": 0}})
         assert body == {"softDeletePolicy": {"retentionDurationSeconds": "0"}}
