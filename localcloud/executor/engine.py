@@ -16,46 +16,40 @@ import psutil
 
 from localcloud.build.images import Images
 from localcloud.executor import documents, memory
-from localcloud.executor.attempt import Attempt, Outcome, Why
-from localcloud.executor.container import command_for
-from localcloud.executor.documents import ATTEMPTS, ENDED, EXECUTION, TASK, TaskState
-from localcloud.executor.mounts import ContainerError
+from localcloud.executor.attempt import Why
+from localcloud.executor.documents import ATTEMPTS, EXECUTION, TASK, TaskState
+from localcloud.executor.execution import ExecutionRun, Machine
 from localcloud.jsontypes import Json, objects
-from localcloud.logs.output import AttemptLog
 from localcloud.logs.store import LogStore
 from localcloud.resources import timestamp
 from localcloud.settings import Settings
 from localcloud.store import Store
-
-PREEMPTION_LINE = "Container instance preemption initiated by the platform due to underlying hardware maintenance."
 
 
 class Executor:
     """All executions of one local cloud."""
 
     def __init__(self, settings: Settings, store: Store, logs: LogStore, images: Images, url: str) -> None:
-        self.settings = settings
-        self.store = store
-        self.logs = logs
         self.images = images
-        self.url = url
+        self._machine = Machine(settings, store, logs, images, url)
+        self._store = store
         self._runs: dict[str, ExecutionRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, job: Json, overrides: Json) -> Json:
         """Create and begin an execution of the job; answers its document."""
-        execution = documents.new_execution(job, overrides, f"{self.url}/_localcloud/logs?execution=")
-        with self.store.transaction():
-            self.store.put(EXECUTION, execution["name"], execution)
+        execution = documents.new_execution(job, overrides, f"{self._machine.url}/_localcloud/logs?execution=")
+        with self._store.transaction():
+            self._store.put(EXECUTION, execution["name"], execution)
             for index in range(execution["taskCount"]):
                 task = documents.new_task(execution, index)
-                self.store.put(TASK, task["name"], task)
-                self.store.put(ATTEMPTS, task["name"], {"index": index, "state": TaskState.PENDING, "attempts": []})
+                self._store.put(TASK, task["name"], task)
+                self._store.put(ATTEMPTS, task["name"], {"index": index, "state": TaskState.PENDING, "attempts": []})
         self._begin(execution)
         return execution
 
     def _begin(self, execution: Json) -> None:
-        run = ExecutionRun(self, execution)
+        run = ExecutionRun(self._machine, execution)
         self._runs[execution["name"]] = run
         task = asyncio.ensure_future(run.run())
         self._tasks.add(task)
@@ -68,15 +62,15 @@ class Executor:
 
     def recover(self) -> None:
         """Take up what an earlier server left: its processes are ended, open attempts booked, executions continued."""
-        for name in self.store.names(ATTEMPTS):
-            record = self.store.get(ATTEMPTS, name) or {}
+        for name in self._store.names(ATTEMPTS):
+            record = self._store.get(ATTEMPTS, name) or {}
             for attempt in objects(record.get("attempts")):
                 if attempt["ended_at"] is None:
                     _end_leftover(attempt)
                     attempt.update(ended_at=timestamp(), signal=int(signal.SIGKILL), why=str(Why.KILLED))
-            self.store.put(ATTEMPTS, name, record)
-        shutil.rmtree(self.settings.attempts_dir, ignore_errors=True)
-        for execution in self.store.list(EXECUTION):
+            self._store.put(ATTEMPTS, name, record)
+        shutil.rmtree(self._machine.settings.attempts_dir, ignore_errors=True)
+        for execution in self._store.list(EXECUTION):
             if "completionTime" not in execution:
                 self._begin(execution)
 
@@ -115,212 +109,6 @@ class Executor:
             run.suspend()
         if self._tasks:
             await asyncio.wait(set(self._tasks))
-
-
-class ExecutionRun:
-    """One execution under way."""
-
-    def __init__(self, executor: Executor, execution: Json) -> None:
-        self._executor = executor
-        self._store = executor.store
-        self._execution = execution
-        self._name = str(execution["name"])
-        self._location = self._name.split("/")[3]
-        self._active: dict[int, tuple[Attempt, AttemptLog, int]] = {}
-        self._records = {int(record["index"]): record for record in self._store.list(ATTEMPTS, f"{self._name}/tasks/")}
-        self._cancelled = False
-        self._suspended = False
-        self._abandoned = False
-        self.finished = asyncio.Event()
-
-    async def run(self) -> None:
-        """Until every task has ended, or the server stops."""
-        limit = asyncio.Semaphore(self._execution["parallelism"])
-        try:
-            await asyncio.gather(*(self._task(index, limit) for index in sorted(self._records)))
-            if not (self._suspended or self._abandoned):
-                failed = [task for task in self._tasks() if self._state(task["index"]) is TaskState.FAILED]
-                self._store.put(EXECUTION, self._name, documents.execution_ended(self._execution, failed))
-        finally:
-            self.finished.set()
-
-    def _tasks(self) -> list[Json]:
-        return self._store.list(TASK, f"{self._name}/tasks/")
-
-    def _state(self, index: int) -> TaskState:
-        return TaskState(self._records[index]["state"])
-
-    async def _task(self, index: int, limit: asyncio.Semaphore) -> None:
-        async with limit:
-            name = f"{self._name}/tasks/{self._name.rsplit('/', 1)[-1]}-task{index}"
-            while self._state(index) not in ENDED and not (self._suspended or self._abandoned):
-                task, attempts = self._store.get(TASK, name) or {}, self._records[index]["attempts"]
-                if attempts and not self._goes_on(name, task, index, _outcome(attempts[-1])):
-                    return
-                if self._cancelled:
-                    self._end(name, task, index, TaskState.CANCELLED, "The task was cancelled.")
-                    return
-                self._set(name, documents.task_began(task, len(attempts)), index, TaskState.RUNNING)
-                outcome = await self._attempt(name, index, len(attempts))
-                if self._abandoned:
-                    return
-                self._set(name, documents.task_attempted(task, outcome), index, TaskState.RUNNING)
-
-    def _goes_on(self, name: str, task: Json, index: int, last: Outcome) -> bool:
-        """Decide after an attempt: ended for good (recorded here), or one more attempt."""
-        retried = len(self._records[index]["attempts"]) - 1
-        if last.succeeded:
-            self._end(name, task, index, TaskState.SUCCEEDED, "Task completed successfully.")
-        elif self._cancelled or last.why is Why.CANCELLED:
-            self._end(name, task, index, TaskState.CANCELLED, "The task was cancelled.")
-        elif retried >= int(self._execution["template"]["maxRetries"]):
-            result = task.get("lastAttemptResult") or documents.task_attempted(dict(task), last)["lastAttemptResult"]
-            self._end(name, task, index, TaskState.FAILED, result["status"].get("message", ""))
-        else:
-            return True
-        return False
-
-    async def _attempt(self, name: str, index: int, number: int) -> Outcome:
-        executor, own = self._executor, f"{name.rsplit('/', 1)[-1]}-attempt{number}"
-        log = AttemptLog(executor.logs, self._execution, self._location, index, number)
-        record: Json = {
-            "attempt": number,
-            "started_at": timestamp(),
-            "ended_at": None,
-            "exit_code": None,
-            "signal": None,
-            "why": None,
-        }
-        self._records[index]["attempts"].append(record)
-        scratch = executor.settings.attempts_dir / own
-        group: memory.MemoryGroup | None = None
-        try:
-            image = executor.images.find(str(self._execution["template"]["containers"][0]["image"]))
-            command = await asyncio.to_thread(
-                command_for,
-                self._execution,
-                index,
-                number,
-                image=image,
-                buckets_dir=executor.settings.buckets_dir,
-                scratch=scratch,
-                url=executor.url,
-            )
-            group = self._limit_memory(own, log)
-            attempt = await Attempt.start(command, group, log, executor.settings.grace_s)
-            record.update(pid=attempt.process.pid, group=own if group else None, born=_born(attempt.process.pid))
-            self._save(name, index)
-            self._active[index] = (attempt, log, number)
-            if self._abandoned:
-                attempt.kill()
-            elif self._cancelled or self._suspended:
-                attempt.stop(Why.CANCELLED if self._cancelled else Why.PREEMPTED)
-            outcome = await attempt.wait(float(str(self._execution["template"]["timeout"]).removesuffix("s")))
-        except ContainerError as error:
-            outcome = Outcome(Why.FAILED, None, None, str(error))
-            log.platform(str(error), "ERROR")
-        finally:
-            self._active.pop(index, None)
-            if group:
-                self._report_memory(group, log)
-                group.remove()
-            await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
-        for key in ("pid", "group", "born"):
-            record.pop(key, None)
-        record.update(ended_at=timestamp(), exit_code=outcome.exit_code, signal=outcome.signal, why=str(outcome.why))
-        record["message"] = outcome.message
-        if outcome.exit_code is not None:
-            log.platform(
-                f"Container called exit({outcome.exit_code}).", "INFO" if outcome.exit_code == 0 else "WARNING"
-            )
-        elif outcome.signal is not None:
-            log.platform(f"Container terminated on signal {outcome.signal}.", "WARNING")
-        return outcome
-
-    def _limit_memory(self, own: str, log: AttemptLog) -> memory.MemoryGroup | None:
-        limit = self._memory_limit()
-        group = memory.create(own, memory.quantity_bytes(limit))
-        if group is None:
-            log.platform(
-                "The local cloud cannot limit memory on this machine (no memory control group may be made): "
-                f"{limit} is not enforced.",
-                "NOTICE",
-            )
-        return group
-
-    def _memory_limit(self) -> str:
-        return str(self._execution["template"]["containers"][0]["resources"]["limits"]["memory"])
-
-    def _report_memory(self, group: memory.MemoryGroup, log: AttemptLog) -> None:
-        if group.overran():
-            used = group.peak_bytes() // 2**20
-            log.platform(
-                f"Memory limit of {memory.quantity_bytes(self._memory_limit()) // 2**20} MiB exceeded with {used} "
-                "MiB used. "
-                "Consider increasing the memory limit, see https://cloud.google.com/run/docs/configuring/memory-limits",
-                "ERROR",
-            )
-
-    def _end(self, name: str, task: Json, index: int, state: TaskState, message: str) -> None:
-        self._set(name, documents.task_ended(task, state, message), index, state)
-
-    def _set(self, name: str, task: Json, index: int, state: TaskState) -> None:
-        """Record a task's new state together with the execution's counters."""
-        if self._abandoned:
-            return
-        self._records[index]["state"] = state
-        retried = sum(max(len(record["attempts"]) - 1, 0) for record in self._records.values())
-        documents.counted(self._execution, [self._state(each) for each in self._records], retried)
-        with self._store.transaction():
-            self._store.put(TASK, name, task)
-            self._store.put(EXECUTION, self._name, self._execution)
-            self._save(name, index)
-
-    def _save(self, name: str, index: int) -> None:
-        if not self._abandoned:
-            self._store.put(ATTEMPTS, name, self._records[index])
-
-    def cancel(self) -> None:
-        """See `Executor.cancel`."""
-        self._cancelled = True
-        for attempt, _, _ in self._active.values():
-            attempt.stop(Why.CANCELLED)
-
-    def abandon(self) -> None:
-        """The execution is deleted: kill at once, record nothing more."""
-        self._abandoned = True
-        for attempt, _, _ in self._active.values():
-            attempt.kill()
-
-    def suspend(self) -> None:
-        """The server stops: end what runs like a preemption, and leave the rest to the next server."""
-        self._suspended = True
-        for attempt, log, _ in self._active.values():
-            if attempt.stop(Why.PREEMPTED):
-                log.platform("The local cloud is stopping; the task goes on when it starts again.")
-
-    def interrupt(self, how: Why, index: int | None) -> list[tuple[int, int]]:
-        """Preempt or kill this execution's running attempts (of one task, or of all); answers (task, attempt) of
-        each."""
-        signalled: list[tuple[int, int]] = []
-        for task, (attempt, log, number) in sorted(self._active.items()):
-            if index not in (None, task):
-                continue
-            if how is Why.PREEMPTED and not attempt.stopping:
-                log.platform(PREEMPTION_LINE)
-            if attempt.stop(how) if how is Why.PREEMPTED else attempt.kill(how):
-                signalled.append((task, number))
-        return signalled
-
-
-def _outcome(attempt: Json) -> Outcome:
-    return Outcome(Why(attempt["why"]), attempt["exit_code"], attempt["signal"], attempt.get("message", ""))
-
-
-def _born(pid: int) -> float | None:
-    with contextlib.suppress(psutil.Error):
-        return psutil.Process(pid).create_time()
-    return None
 
 
 def _end_leftover(attempt: Json) -> None:

@@ -5,34 +5,16 @@ Known: comparisons (`=`, `!=`, `:`, `<`, `<=`, `>`, `>=`, `=~`, `!~`) of a field
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
 
-from localcloud.jsontypes import Json
-from localcloud.resources import parse_timestamp, timestamp
+from localcloud.logs.comparisons import FilterError, Predicate, compare, exists, moment_of
+from localcloud.resources import timestamp
 
-Predicate = Callable[[Json], bool]
-SEVERITIES = {
-    "DEFAULT": 0,
-    "DEBUG": 100,
-    "INFO": 200,
-    "NOTICE": 300,
-    "WARNING": 400,
-    "ERROR": 500,
-    "CRITICAL": 600,
-    "ALERT": 700,
-    "EMERGENCY": 800,
-}
 _TOKEN = re.compile(
     r"""\s*(?:--[^\n]*\n?\s*)*(?:(?P<string>"(?:[^"\\]|\\.)*")|(?P<op>!=|<=|>=|=~|!~|[=<>:])|(?P<punct>[()-])|"""
     r"""(?P<word>[^\s()=<>:!"~-][^\s()=<>:!"~]*))"""
 )
 _PATH_START = re.compile(r"[A-Za-z_]")
-
-
-class FilterError(ValueError):
-    """The filter is malformed, or uses something this implementation does not know; the message says which."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +146,9 @@ class _Parser:
             return self._alternatives(fields, operator.text)
         value = self._value()
         self._bound(fields, operator.text, value.text)
-        return _compare(fields, operator.text, value)
+        if operator.text == ":" and value == _Token("word", "*"):
+            return exists(fields)
+        return compare(fields, operator.text, _unquote(value.text))
 
     def _next_joins(self) -> bool:
         token = self.peek()
@@ -194,7 +178,7 @@ class _Parser:
         parts: list[Predicate] = []
         joins: set[str] = set()
         while True:
-            parts.append(_compare(fields, operator, self._value()))
+            parts.append(compare(fields, operator, _unquote(self._value().text)))
             token = self._take()
             if token.text == ")":
                 break
@@ -209,7 +193,7 @@ class _Parser:
     def _bound(self, fields: list[str], operator: str, value: str) -> None:
         if self._depth or fields != ["timestamp"]:
             return
-        moment = timestamp(_moment(_unquote(value)))
+        moment = timestamp(moment_of(_unquote(value)))
         if operator in {">", ">="}:
             self.since = max(self.since, moment)
         elif operator in {"<", "<="}:
@@ -232,85 +216,3 @@ def _unquote(text: str) -> str:
     if not text.startswith('"'):
         return text
     return re.sub(r"\\(.)", r"\1", text[1:-1])
-
-
-def _moment(text: str) -> Any:
-    try:
-        return parse_timestamp(text)
-    except ValueError as error:
-        raise FilterError(f"Unparseable filter: {text!r} is no RFC 3339 time.") from error
-
-
-def _lookup(entry: Json, fields: list[str]) -> object:
-    value: object = entry
-    for field in fields:
-        if not isinstance(value, dict):
-            return None
-        value = cast("dict[str, object]", value).get(field)
-    return value
-
-
-def _severity(value: object) -> int:
-    name = str(value or "DEFAULT").upper()
-    if name in SEVERITIES:
-        return SEVERITIES[name]
-    try:
-        return int(name)
-    except ValueError as error:
-        raise FilterError(f"Unparseable filter: {name!r} is no severity; they are {', '.join(SEVERITIES)}.") from error
-
-
-def _compare(fields: list[str], operator: str, token: _Token) -> Predicate:
-    wanted = _unquote(token.text)
-    if operator == ":" and token == _Token("word", "*"):
-        return lambda entry: _lookup(entry, fields) is not None
-    if fields == ["severity"] and operator != ":":
-        rank = _severity(wanted)
-        return lambda entry: _ordered(_severity(entry.get("severity")), operator, rank)
-    if fields in (["timestamp"], ["receiveTimestamp"]):
-        moment = _moment(wanted)
-        return lambda entry: _ordered(parse_timestamp(str(entry[fields[0]])), operator, moment)
-    if operator in {"=~", "!~"}:
-        try:
-            pattern = re.compile(wanted)
-        except re.error as error:
-            raise FilterError(f"Unparseable filter: {wanted!r} is no regular expression ({error}).") from error
-        wanted_match = operator == "=~"
-        return lambda entry: _found(pattern, _lookup(entry, fields)) is wanted_match
-    return lambda entry: _compare_value(_lookup(entry, fields), operator, wanted)
-
-
-def _found(pattern: re.Pattern[str], value: object) -> bool:
-    return value is not None and pattern.search(str(value)) is not None
-
-
-def _compare_value(value: object, operator: str, wanted: str) -> bool:
-    if value is None:
-        return operator == "!="
-    if isinstance(value, list):
-        return any(_compare_value(each, operator, wanted) for each in cast("list[object]", value))
-    if isinstance(value, bool):
-        value = "true" if value else "false"
-    if isinstance(value, (int, float)) and operator != ":":
-        try:
-            return _ordered(float(value), operator, float(wanted))
-        except ValueError:
-            return operator == "!="
-    text, wanted = str(value).casefold(), wanted.casefold()
-    return wanted in text if operator == ":" else _ordered(text, operator, wanted)
-
-
-def _ordered(left: Any, operator: str, right: Any) -> bool:
-    match operator:
-        case "=" | ":":
-            return bool(left == right)
-        case "!=":
-            return bool(left != right)
-        case "<":
-            return bool(left < right)
-        case "<=":
-            return bool(left <= right)
-        case ">":
-            return bool(left > right)
-        case _:
-            return bool(left >= right)

@@ -4,7 +4,7 @@ import json
 from typing import cast
 
 from localcloud.jsontypes import Json, obj, strings
-from localcloud.logs.filter import SEVERITIES
+from localcloud.logs.comparisons import SEVERITIES
 from localcloud.logs.store import LogStore
 from localcloud.resources import parse_timestamp, timestamp
 

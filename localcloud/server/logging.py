@@ -1,7 +1,8 @@
 """Cloud Logging v2: entries, and log-based metrics (kept, not computed)."""
 
 from localcloud.jsontypes import Json, items, obj, objects, strings
-from localcloud.logs.filter import Filter, FilterError, compile_filter
+from localcloud.logs.comparisons import FilterError
+from localcloud.logs.filter import Filter, compile_filter
 from localcloud.resources import timestamp
 from localcloud.server.errors import already_exists, invalid, not_found
 from localcloud.server.http import Call, Routes

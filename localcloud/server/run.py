@@ -1,23 +1,26 @@
-"""Cloud Run Admin API v2: jobs, their executions and tasks, operations."""
+"""Cloud Run Admin API v2: jobs and their policies."""
 
 import copy
 
-from localcloud.build.images import parse
-from localcloud.executor.documents import ATTEMPTS, EXECUTION, TASK, condition, execution_reference
+from localcloud.executor.documents import EXECUTION, condition, execution_reference
 from localcloud.jsontypes import Json, obj, objects
 from localcloud.resources import etag, timestamp, unique_id
 from localcloud.server import operations, policies, run_schema
-from localcloud.server.errors import ApiError, aborted, already_exists, failed_precondition, invalid, not_found
+from localcloud.server.errors import ApiError, aborted, already_exists, not_found
 from localcloud.server.http import Call, Routes, page
+from localcloud.server.run_executions import (
+    JOB,
+    JOB_TYPE,
+    JOBS,
+    check_etag,
+    delete_executions,
+    job_name,
+    parent,
+    stored_job,
+)
 from localcloud.server.run_rules import check_job, check_job_id, seconds
 
-JOB = "run.job"
-JOB_TYPE = "google.cloud.run.v2.Job"
-EXECUTION_TYPE = "google.cloud.run.v2.Execution"
 routes = Routes("/run/v2", "/v2")
-_JOBS = "/projects/{project}/locations/{location}/jobs"
-_EXECUTIONS = _JOBS + "/{job}/executions"
-_TASKS = _EXECUTIONS + "/{execution}/tasks"
 # Google's Python clients send enums as numbers.
 _LAUNCH_STAGES = {
     1: "EARLY_ACCESS",
@@ -31,21 +34,6 @@ _LAUNCH_STAGES = {
 _ENVIRONMENTS = {1: "EXECUTION_ENVIRONMENT_GEN1", 2: "EXECUTION_ENVIRONMENT_GEN2"}
 _NOT_DESIRED = frozenset({"name", "etag", *run_schema.OUTPUT_ONLY})
 _MEDIA = {1: "MEMORY", 2: "DISK"}
-
-
-def _parent(call: Call) -> str:
-    return "projects/{project}/locations/{location}".format(**call.params)
-
-
-def _job_name(call: Call) -> str:
-    return f"{_parent(call)}/jobs/{call.params['job']}"
-
-
-def _job(call: Call) -> Json:
-    job = call.cloud.store.get(JOB, _job_name(call))
-    if job is None:
-        raise not_found(_job_name(call))
-    return job
 
 
 def _shown(call: Call, job: Json) -> Json:
@@ -131,36 +119,36 @@ def _created(name: str, desired: Json) -> Json:
     )
 
 
-@routes.on("POST", _JOBS)
+@routes.on("POST", JOBS)
 def create_job(call: Call) -> Json:
     """Create a job; `validateOnly` checks and stores nothing."""
     job_id = call.query.get("jobId", "")
     check_job_id(job_id)
-    name = f"{_parent(call)}/jobs/{job_id}"
+    name = f"{parent(call)}/jobs/{job_id}"
     if call.cloud.store.get(JOB, name) is not None:
         raise already_exists(name)
     job = _created(name, _accepted(call, call.body))
     if not call.flag("validateOnly"):
         call.cloud.store.put(JOB, name, job)
-    return operations.done(call.cloud.store, _parent(call), JOB_TYPE, _shown(call, job))
+    return operations.done(call.cloud.store, parent(call), JOB_TYPE, _shown(call, job))
 
 
-@routes.on("GET", _JOBS)
+@routes.on("GET", JOBS)
 def list_jobs(call: Call) -> Json:
     """Jobs of a location."""
-    return page(call, [_shown(call, job) for job in call.cloud.store.list(JOB, f"{_parent(call)}/jobs/")], "jobs")
+    return page(call, [_shown(call, job) for job in call.cloud.store.list(JOB, f"{parent(call)}/jobs/")], "jobs")
 
 
-@routes.on("GET", _JOBS + "/{job}")
+@routes.on("GET", JOBS + "/{job}")
 def get_job(call: Call) -> Json:
     """One job."""
-    return _shown(call, _job(call))
+    return _shown(call, stored_job(call))
 
 
-@routes.on("PATCH", _JOBS + "/{job}")
+@routes.on("PATCH", JOBS + "/{job}")
 def update_job(call: Call) -> Json:
     """Replace the desired state by the whole body."""
-    name, store = _job_name(call), call.cloud.store
+    name, store = job_name(call), call.cloud.store
     old = store.get(JOB, name)
     if old is None and not call.flag("allowMissing"):
         raise not_found(name)
@@ -174,141 +162,32 @@ def update_job(call: Call) -> Json:
         job = _sealed({**job, "generation": generation, "observedGeneration": generation})
     if not call.flag("validateOnly"):
         store.put(JOB, name, job)
-    return operations.done(store, _parent(call), JOB_TYPE, _shown(call, job))
+    return operations.done(store, parent(call), JOB_TYPE, _shown(call, job))
 
 
-@routes.on("DELETE", _JOBS + "/{job}")
+@routes.on("DELETE", JOBS + "/{job}")
 async def delete_job(call: Call) -> Json:
     """Remove the job with its executions; those that run are killed first."""
-    job, store = _shown(call, _job(call)), call.cloud.store
-    _check_etag(call, job)
+    job, store = _shown(call, stored_job(call)), call.cloud.store
+    check_etag(call, job)
     if not call.flag("validateOnly"):
-        await _delete_executions(call, f"{job['name']}/executions/")
+        await delete_executions(call, f"{job['name']}/executions/")
         store.delete(JOB, job["name"])
         policies.drop(store, f"run.googleapis.com/{job['name']}")
-    return operations.done(store, _parent(call), JOB_TYPE, {**job, "deleteTime": timestamp()})
-
-
-def _check_etag(call: Call, doc: Json) -> None:
-    if call.query.get("etag") not in (None, "", doc["etag"]):
-        raise aborted(f"Conflict for resource '{doc['name']}': its etag is {doc['etag']}, not {call.query['etag']}.")
-
-
-async def _delete_executions(call: Call, prefix: str) -> None:
-    store = call.cloud.store
-    await call.cloud.executor.cancel_and_wait(store.names(EXECUTION, prefix))
-    with store.transaction():
-        for kind in (EXECUTION, TASK, ATTEMPTS):
-            for name in store.names(kind, prefix):
-                store.delete(kind, name)
-
-
-@routes.on("POST", _JOBS + "/{job}:run")
-def run_job(call: Call) -> Json:
-    """Begin an execution; the operation ends when it does."""
-    job, store = _job(call), call.cloud.store
-    if call.body.get("etag") not in (None, "", job["etag"]):
-        raise aborted(f"Conflict for resource '{job['name']}': its etag is {job['etag']}, not {call.body['etag']}.")
-    overrides = obj(call.body.get("overrides"))
-    _check_overrides(overrides)
-    image = str(job["template"]["template"]["containers"][0]["image"])
-    reference = parse(image)
-    own = reference is not None and reference.project == call.params["project"]
-    if reference is not None and own and call.cloud.executor.images.document(reference) is None:
-        raise failed_precondition(
-            f"Image '{image}' not found. No execution was started. Build and push it (Cloud Build answers at "
-            f"/v1/projects/{reference.project}/builds), or point the job at an image that exists."
-        )
-    if call.body.get("validateOnly"):
-        return operations.done(store, _parent(call), JOB_TYPE, _shown(call, job))
-    execution = call.cloud.executor.start(job, overrides)
-    name = f"{_parent(call)}/operations/{unique_id()}"
-    operations.follow(store, name, EXECUTION, execution["name"])
-    return operations.get(store, name)
-
-
-def _check_overrides(overrides: Json) -> None:
-    run_schema.check(overrides, run_schema.OVERRIDES, "overrides")
-    if overrides.get("timeout"):
-        seconds("overrides.timeout", str(overrides["timeout"]))
-    for change in objects(overrides.get("containerOverrides")):
-        if change.get("clearArgs") and change.get("args"):
-            raise invalid("overrides.container_overrides: args and clear_args cannot be set at the same time.")
-
-
-def _execution(call: Call) -> Json:
-    name = f"{_job_name(call)}/executions/{call.params['execution']}"
-    execution = call.cloud.store.get(EXECUTION, name)
-    if execution is None:
-        raise not_found(name)
-    return execution
-
-
-@routes.on("GET", _EXECUTIONS)
-def list_executions(call: Call) -> Json:
-    """Executions of a job (`-`: of every job), newest first."""
-    prefix = f"{_parent(call)}/jobs/" + ("" if call.params["job"] == "-" else f"{call.params['job']}/")
-    return page(call, call.cloud.store.list(EXECUTION, prefix)[::-1], "executions")
-
-
-@routes.on("GET", _EXECUTIONS + "/{execution}")
-def get_execution(call: Call) -> Json:
-    """One execution."""
-    return _execution(call)
-
-
-@routes.on("POST", _EXECUTIONS + "/{execution}:cancel")
-def cancel_execution(call: Call) -> Json:
-    """SIGTERM, grace, SIGKILL for every task; the operation follows the execution to its end."""
-    execution = _execution(call)
-    if "completionTime" in execution:
-        raise failed_precondition(f"Execution '{execution['name']}' has already completed; there is nothing to cancel.")
-    call.cloud.executor.cancel(execution["name"])
-    name = f"{_parent(call)}/operations/{unique_id()}"
-    operations.follow(call.cloud.store, name, EXECUTION, execution["name"])
-    return operations.get(call.cloud.store, name)
-
-
-@routes.on("DELETE", _EXECUTIONS + "/{execution}")
-async def delete_execution(call: Call) -> Json:
-    """Remove an execution; one that runs is killed first."""
-    execution = _execution(call)
-    _check_etag(call, execution)
-    await call.cloud.executor.cancel_and_wait([execution["name"]])
-    store = call.cloud.store
-    store.delete(EXECUTION, execution["name"])
-    await _delete_executions(call, f"{execution['name']}/")
-    return operations.done(store, _parent(call), EXECUTION_TYPE, {**execution, "deleteTime": timestamp()})
-
-
-@routes.on("GET", _TASKS)
-def list_tasks(call: Call) -> Json:
-    """Tasks of an execution."""
-    execution = _execution(call)
-    return page(call, call.cloud.store.list(TASK, f"{execution['name']}/tasks/"), "tasks")
-
-
-@routes.on("GET", _TASKS + "/{task}")
-def get_task(call: Call) -> Json:
-    """One task."""
-    name = f"{_execution(call)['name']}/tasks/{call.params['task']}"
-    task = call.cloud.store.get(TASK, name)
-    if task is None:
-        raise not_found(name)
-    return task
+    return operations.done(store, parent(call), JOB_TYPE, {**job, "deleteTime": timestamp()})
 
 
 def _policy_key(call: Call) -> str:
-    return f"run.googleapis.com/{_job(call)['name']}"
+    return f"run.googleapis.com/{stored_job(call)['name']}"
 
 
-@routes.on("GET", _JOBS + "/{job}:getIamPolicy")
+@routes.on("GET", JOBS + "/{job}:getIamPolicy")
 def get_policy(call: Call) -> Json:
     """The job's policy."""
     return policies.get(call.cloud.store, _policy_key(call))
 
 
-@routes.on("POST", _JOBS + "/{job}:setIamPolicy")
+@routes.on("POST", JOBS + "/{job}:setIamPolicy")
 def set_policy(call: Call) -> Json:
     """Replace the job's policy."""
     return policies.put(call.cloud.store, _policy_key(call), obj(call.body.get("policy")))

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from localcloud.logs.filter import FilterError, compile_filter
+from localcloud.logs.comparisons import FilterError
+from localcloud.logs.filter import compile_filter
 
 ENTRY: dict[str, Any] = {
     "timestamp": "2026-11-30T10:00:00.500000Z",
