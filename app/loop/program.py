@@ -67,6 +67,7 @@ class Program:
         self._proven = set[int]()
         self._updated = set[int]()
         self._consumed = dict[int, list[tuple[int, int]]]()
+        self._probes = dict[int, Any]()
 
     @property
     def has_live_tensors(self) -> bool:
@@ -93,15 +94,17 @@ class Program:
     def half_accumulated(self) -> bool:
         """Whether gradients are pending that no optimizer has used: such a boundary cannot be saved.
 
-        Gradients left over from the last update do not count; new ones show as other tensors or higher versions.
+        Gradients left over from the last update do not count; new ones show as other tensors or higher versions. Of an
+        optimizer that never came to the gate, whether a parameter moved since the last boundary tells.
         """
         updated, self._updated = self._updated, set()
         for optimizer in self.optimizers.values():
             key = id(optimizer)
             if key in updated or not hasattr(optimizer, "param_groups"):
                 continue
+            moved = key not in self._proven and self._moved(optimizer)
             pending = _gradients(optimizer)
-            if pending and pending != self._consumed.get(key):
+            if pending and pending != self._consumed.get(key) and not moved:
                 return True
         return False
 
@@ -193,6 +196,12 @@ class Program:
             for key, model in self.models.items()
             for name, tensor in model.state_dict().items()
         }
+
+    def _moved(self, optimizer: Any) -> bool:
+        """Whether its smallest parameter differs from what it was at the last call."""
+        probe = min((p for group in optimizer.param_groups for p in group["params"]), key=lambda p: p.numel())
+        before, self._probes[id(optimizer)] = self._probes.get(id(optimizer)), probe.detach().clone()
+        return before is not None and not bool((before == probe).all())
 
     def _versions(self) -> int:
         return sum(p._version for p in self._parameters if not p.is_inference())
