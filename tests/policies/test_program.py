@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 import yaml
@@ -23,7 +24,7 @@ def test_a_stack_is_deployed_under_the_pack_and_its_state_passes_too(stack, tmp_
         config = tmp_path / f"Pulumi.{stack}.yaml"
         config.write_text(yaml.safe_dump({"config": rehearsed(stack, cloud.port)}))
         on_stack = ("--stack", stack, "--config-file", str(config))
-        engine.pulumi("stack", "init", stack)
+        init_beside(engine, stack, tmp_path / "init")
 
         assert engine.violations("preview", *on_stack, expect=0) == []
         assert engine.violations("up", "--yes", "--skip-preview", *on_stack, expect=0) == []
@@ -34,6 +35,13 @@ def test_a_stack_is_deployed_under_the_pack_and_its_state_passes_too(stack, tmp_
         assert {"gcp:cloudrunv2/job:Job", "gcp:storage/bucket:Bucket"} <= types
         report = engine.pulumi("policy", "analyze", "--json", "--policy-pack", str(PACK), "--file", str(state))
         assert violations_in(report) == []
+
+
+def init_beside(engine: Engine, stack: str, folder: Path) -> None:
+    """Make the stack from a copy of the project file: `stack init` writes a salt into the stack's file beside it."""
+    folder.mkdir()
+    (folder / "Pulumi.yaml").write_text((TREE / "Pulumi.yaml").read_text())
+    Engine(folder, engine.environment).pulumi("stack", "init", stack)
 
 
 def rehearsed(stack: str, port: int) -> dict[str, object]:
