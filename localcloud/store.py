@@ -2,8 +2,7 @@
 documents.
 
 SQLite rather than a file a resource: one write-ahead log gives atomic changes over several documents (a job and its
-operation),
-prefix listing in creation order, and nothing to sweep up after a SIGKILL. It is in the standard library.
+operation), prefix listing in creation order, and nothing to sweep up after a SIGKILL. It is in the standard library.
 """
 
 import json

@@ -10,6 +10,8 @@ from localcloud.resources import etag, parse_timestamp, suffix, timestamp, uniqu
 EXECUTION = "run.execution"
 TASK = "run.task"
 ATTEMPTS = "run.attempts"
+CANCELLED = "run.cancelled"
+"""Kinds in the store; the last marks executions whose cancellation must outlive the server."""
 
 _STATES = ("runningCount", "succeededCount", "failedCount", "cancelledCount", "retriedCount")
 

@@ -1,8 +1,8 @@
 """Runs executions: their tasks side by side, attempt after attempt, and everything that interrupts them.
 
 A task's processes die with the server that runs them, as a container dies with its machine. A server that starts
-again ends what
-is left of them, books the open attempts as `killed`, and goes on with the next attempt while retries remain.
+again ends what is left of them, books the open attempts as `killed`, and goes on with the next attempt while retries
+remain.
 """
 
 import asyncio

@@ -11,7 +11,7 @@ from localcloud.build.images import Images
 from localcloud.executor import documents, memory
 from localcloud.executor.attempt import Attempt, Outcome, Why
 from localcloud.executor.container import command_for
-from localcloud.executor.documents import ATTEMPTS, ENDED, EXECUTION, TASK, TaskState
+from localcloud.executor.documents import ATTEMPTS, CANCELLED, ENDED, EXECUTION, TASK, TaskState
 from localcloud.executor.mounts import ContainerError
 from localcloud.jsontypes import Json
 from localcloud.logs.output import AttemptLog
@@ -45,7 +45,7 @@ class ExecutionRun:
         self._location = self._name.split("/")[3]
         self._active: dict[int, tuple[Attempt, AttemptLog, int]] = {}
         self._records = {int(record["index"]): record for record in self._store.list(ATTEMPTS, f"{self._name}/tasks/")}
-        self._cancelled = False
+        self._cancelled = self._store.get(CANCELLED, self._name) is not None
         self._suspended = False
         self._abandoned = False
         self.finished = asyncio.Event()
@@ -133,9 +133,9 @@ class ExecutionRun:
             elif self._cancelled or self._suspended:
                 attempt.stop(Why.CANCELLED if self._cancelled else Why.PREEMPTED)
             outcome = await attempt.wait(float(str(self._execution["template"]["timeout"]).removesuffix("s")))
-        except ContainerError as error:
+        except (ContainerError, OSError) as error:  # an OSError: no space for its files, or no process to be had
             outcome = Outcome(Why.FAILED, None, None, str(error))
-            log.platform(str(error), "ERROR")
+            log.platform(f"The container could not be started: {error}", "ERROR")
         finally:
             self._active.pop(index, None)
             if group:
@@ -200,6 +200,7 @@ class ExecutionRun:
     def cancel(self) -> None:
         """See `Executor.cancel`."""
         self._cancelled = True
+        self._store.put(CANCELLED, self._name, {})
         for attempt, _, _ in self._active.values():
             attempt.stop(Why.CANCELLED)
 

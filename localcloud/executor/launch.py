@@ -2,10 +2,8 @@
 executes.
 
 Run as a plain file (`python -I -S launch.py SPEC PROGRAM ARGS...`), so it may import the standard library only. SPEC
-is JSON:
-`parent` (process id of the server), `groups` (cgroup.procs files), `binds` ([[source, target], ...], mounted
-read-only).
-A launcher rather than code between fork and exec, because the server has threads.
+is JSON: `parent` (process id of the server), `groups` (cgroup.procs files), `binds` ([[source, target], ...], mounted
+read-only). A launcher rather than code between fork and exec, because the server has threads.
 """
 
 import ctypes

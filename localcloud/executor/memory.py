@@ -1,8 +1,7 @@
 """Limits a task's working memory by a control group, version 2 or 1, where the kernel lets us.
 
 Nothing else is a substitute: RLIMIT_AS counts addresses, not memory, and RLIMIT_RSS is not enforced. Page cache
-counts but is
-reclaimed first, so reading and writing large files kills nobody.
+counts but is reclaimed first, so reading and writing large files kills nobody.
 """
 
 import contextlib

@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import httpcore
@@ -46,6 +47,10 @@ class ObjectServer:
 
     def __init__(self, buckets_dir: Path, front_port: int, log: Path) -> None:
         self.buckets_dir = buckets_dir
+        self.locks: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
+        """One lock for each (bucket, object) that was written through this server."""
+        self.uploads: dict[str, tuple[str, str, dict[str, str]]] = {}
+        """Upload id -> (bucket, object, preconditions) of resumable uploads under way."""
         # httpcore and not httpx on top of it: the import of httpx takes longer than this whole server's start.
         self.pool = httpcore.AsyncConnectionPool(max_connections=64, keepalive_expiry=30)
         self._front_port = front_port

@@ -1,14 +1,13 @@
 """Object requests: preconditions are decided here, then the request goes to the emulator with its raw path.
 
 The emulator (fake-gcs-server) ignores generation preconditions on its file backend, so they are checked against the
-object's
-own metadata under a lock for each object, which makes check and write one step for every client of this server.
+object's own metadata under a lock for each object, which makes check and write one step for every client of this
+server.
 """
 
 import asyncio
 import json
 import re
-from collections import defaultdict
 from collections.abc import AsyncIterator
 from urllib.parse import parse_qs, unquote
 
@@ -27,9 +26,6 @@ from localcloud.settings import HOST
 routes = Routes("")
 _HOP_BY_HOP = frozenset({"connection", "transfer-encoding", "keep-alive", "host", "content-length", "expect"})
 _TIMEOUTS = {"timeout": {"connect": 10.0, "read": 600.0, "write": 600.0, "pool": 60.0}}
-_locks: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
-_resumable: dict[str, tuple[str, str, dict[str, str]]] = {}
-"""Upload id -> (bucket, object, preconditions) of resumable uploads under way."""
 
 
 class _RefusedError(Exception):
@@ -66,7 +62,7 @@ async def one_object(call: Call) -> Response:
         await asyncio.to_thread(stamps.stamp_object, call.cloud.settings.buckets_dir, *name)
     if call.request.method == "GET":
         return await _guarded(call, target, dict(call.query))
-    async with _locks[target]:
+    async with call.cloud.emulator.locks[target]:
         return await _guarded(call, target, dict(call.query))
 
 
@@ -82,11 +78,11 @@ async def upload(call: Call) -> Response:
     if not name:
         raise ApiError(400, "Required parameter: name", reason="required")
     target, conditions = (bucket, name), dict(call.query)
-    async with _locks[target]:
+    async with call.cloud.emulator.locks[target]:
         await asyncio.to_thread(stamps.stamp_object, call.cloud.settings.buckets_dir, *target)
         answer = await _guarded(call, target, conditions)
     if kind == "resumable" and "location" in answer.headers:
-        _resumable[_upload_id(answer.headers["location"])] = (*target, conditions)
+        call.cloud.emulator.uploads[_upload_id(answer.headers["location"])] = (*target, conditions)
     return answer
 
 
@@ -94,15 +90,15 @@ async def upload(call: Call) -> Response:
 async def resume(call: Call) -> Response:
     """A chunk of a resumable upload."""
     upload_id = call.query.get("upload_id") or str(call.request.path_params.get("upload_id", ""))
-    known = _resumable.get(upload_id)
+    known = call.cloud.emulator.uploads.get(upload_id)
     if known is None:
         return await _forward(call)
     bucket, name, conditions = known
-    async with _locks[bucket, name]:
+    async with call.cloud.emulator.locks[bucket, name]:
         await asyncio.to_thread(stamps.stamp_object, call.cloud.settings.buckets_dir, bucket, name)
         answer = await _guarded(call, (bucket, name), conditions)
     if answer.status_code in (200, 201):
-        _resumable.pop(upload_id, None)
+        call.cloud.emulator.uploads.pop(upload_id, None)
     return answer
 
 

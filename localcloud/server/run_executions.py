@@ -1,7 +1,7 @@
 """Cloud Run Admin API v2: executions of a job, and their tasks."""
 
 from localcloud.build.images import parse
-from localcloud.executor.documents import ATTEMPTS, EXECUTION, TASK
+from localcloud.executor.documents import ATTEMPTS, CANCELLED, EXECUTION, TASK
 from localcloud.jsontypes import Json, obj, objects
 from localcloud.resources import timestamp, unique_id
 from localcloud.server import operations, run_schema
@@ -51,7 +51,7 @@ async def delete_executions(call: Call, prefix: str) -> None:
     store = call.cloud.store
     await call.cloud.executor.cancel_and_wait(store.names(EXECUTION, prefix))
     with store.transaction():
-        for kind in (EXECUTION, TASK, ATTEMPTS):
+        for kind in (EXECUTION, TASK, ATTEMPTS, CANCELLED):
             for name in store.names(kind, prefix):
                 store.delete(kind, name)
 

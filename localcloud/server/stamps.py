@@ -1,8 +1,8 @@
 """Files that tasks write into a bucket's directory become objects: each gets the metadata that the emulator needs.
 
 fake-gcs-server keeps an object's metadata in the extended attribute `user.metadata` and answers 404 for a whole
-listing when one file
-lacks it. A second attribute of ours remembers for which modification time and size that metadata was true.
+listing when one file lacks it. A second attribute of ours remembers for which modification time and size that
+metadata was true.
 """
 
 import base64

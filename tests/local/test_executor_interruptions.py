@@ -181,6 +181,20 @@ def test_deleting_a_job_ends_what_runs_of_it(jobs: Any, call: Any) -> None:
     assert call.ok("GET", "/_localcloud/inventory")["resources"] == []
 
 
+def test_a_cancellation_outlives_the_server(tmp_path: Path, jobs_on: Any) -> None:
+    state = tmp_path / "state"
+    with running_cloud(state, grace_s=30) as cloud, jobs_on(cloud) as jobs:
+        jobs.create(STUBBORN, maxRetries=3)
+        execution = jobs.run()
+        jobs.said(execution, "attempt 0")
+        jobs.call.ok("POST", f"/v2/{execution}:cancel", {})
+        os.kill(cloud.pid, signal.SIGKILL)
+        os.waitpid(cloud.pid, 0)
+    with running_cloud(state) as cloud, jobs_on(cloud) as jobs:
+        assert jobs.finished(execution)["cancelledCount"] == 1
+        assert "attempt 1" not in jobs.lines(execution)
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_an_execution_goes_on_when_the_server_died_and_starts_again(
     tmp_path: Path, jobs_on: Any, how: signal.Signals
