@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from ops.errors import MisconfiguredError, RefusedError
 
@@ -61,6 +63,23 @@ def pending_creates(state: Mapping[str, Any]) -> list[PendingCreate]:
     return found
 
 
+def remove_torn_side_files(folder: Path) -> list[Path]:
+    """Delete the unreadable `.attrs` files of a backend in a folder; return their paths.
+
+    The engine writes each state file whole (under another name, then renamed) but the content type beside it in place.
+    A kill in the middle leaves an empty one, with which the state cannot be loaded ("failed to load checkpoint: EOF"),
+    while without it, it can.
+    """
+    torn: list[Path] = []
+    for path in sorted(folder.rglob("*.attrs")):
+        try:
+            json.loads(path.read_text())
+        except ValueError:
+            path.unlink()
+            torn.append(path)
+    return torn
+
+
 class Recovery:
     """The engine's commands for one stack, each shown before it runs."""
 
@@ -77,6 +96,7 @@ class Recovery:
             MisconfiguredError: no `pulumi`, or no such stack.
             RefusedError: the engine refused a step; nothing that exists was removed.
         """
+        self._mend_side_files()
         self._pulumi("cancel", "--yes", tolerate=("not locked", "no update", "has never been updated"))
         state: dict[str, Any] = json.loads(self._pulumi("stack", "export"))
         pending = pending_creates(state)
@@ -88,6 +108,13 @@ class Recovery:
                 self._take_over(create, create.import_id)
         self._say("The stack is whole again. Run `pulumi up` to finish what was interrupted.")
 
+    def _mend_side_files(self) -> None:
+        backend = json.loads(self._pulumi("whoami", "--json", "--verbose", on_stack=False))["url"]
+        if backend.startswith("file://"):
+            folder = Path(url2pathname(urlsplit(backend).path)).expanduser() / ".pulumi"
+            for path in remove_torn_side_files(folder):
+                self._say(f"Removed {path}, which was cut off in the middle; the engine writes it anew.")
+
     def _take_over(self, create: PendingCreate, import_id: str) -> None:
         parent = ["--parent", f"parent={create.parent}"] if create.parent else []
         output = self._pulumi(
@@ -97,9 +124,10 @@ class Recovery:
         gone = any(word in output for word in _GONE)
         self._say(f"{create.type} {import_id}: {'was not created' if gone else 'taken over'}")
 
-    def _pulumi(self, *arguments: str, tolerate: Sequence[str] = ()) -> str:
-        command = ["pulumi", *arguments, "--stack", self._stack, "--non-interactive", "--color", "never"]
-        self._say(f"$ {' '.join(command[:-3])}")
+    def _pulumi(self, *arguments: str, tolerate: Sequence[str] = (), on_stack: bool = True) -> str:
+        shown = ["pulumi", *arguments, *(["--stack", self._stack] if on_stack else [])]
+        command = [*shown, "--non-interactive", "--color", "never"]
+        self._say(f"$ {' '.join(shown)}")
         try:
             done = subprocess.run(command, cwd=self._tree, capture_output=True, text=True, check=False)
         except FileNotFoundError:

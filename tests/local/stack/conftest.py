@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from localcloud.testing import running_cloud
 
+from localcloud.testing import running_cloud
 from tests.local.stack.support import LocalStack
 
 

@@ -7,8 +7,8 @@ import signal
 import subprocess
 
 import pytest
-from localcloud.testing import running_cloud
 
+from localcloud.testing import running_cloud
 from tests.local.stack.support import LocalStack, kill_group, wait_until
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
@@ -58,3 +58,11 @@ def recover(stack: LocalStack) -> None:
         timeout=240,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_state_whose_side_file_was_cut_off_is_readable_again_after_recover(stack: LocalStack) -> None:
+    side_file = next(stack.folder.rglob("local.json.attrs"))
+    side_file.write_text("")
+    stack.pulumi("stack", "export", "--stack", "local", expect=1)
+    recover(stack)
+    stack.pulumi("stack", "export", "--stack", "local")
