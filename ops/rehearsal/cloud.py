@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import requests
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage
 
+from localcloud.client import ask
 from ops.cloud import Cloud, connect_to
 from ops.rehearsal.attempts import Attempt, attempts_of
 from ops.rehearsal.commands import RehearsalError, console, run
+from ops.rehearsal.progress import Progress
 from ops.stack import parse_outputs
 
 _PATIENCE_S = 120.0
 _POLL_S = 0.1
-_STEP = re.compile(r"\bstep (\d+)/\d+")
-_LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+# The state changes once, the log all the time.
+_LOOKS_A_STATE = 10
 
 
 class RehearsalCloud:
@@ -46,35 +45,51 @@ class RehearsalCloud:
         finally:
             self._gpujob("local", "stop", "--port", self._port)
 
-    def run(self, outputs: dict[str, Any]) -> str:
-        """Start an execution of the deployed job; return its name."""
+    def run(self, outputs: dict[str, Any]) -> None:
+        """Start an execution of the deployed job, the one that all the rest is about."""
         self._outputs = outputs
         self._cloud: Cloud = connect_to(parse_outputs(outputs, "local"))
         self._gpujob("run", "--stack", "local")
-        return self._cloud.runs.executions()[0].name
+        self._execution = self._cloud.runs.executions()[0].name
+        self._progress = Progress(self._cloud.logs, self._execution)
 
-    def wait_for_step(self, execution: str, step: int) -> None:
-        """Return as soon as the execution's log shows `step` or a later one."""
-        self._wait(execution, f"step {step}", lambda: max(self._last_steps(execution).values(), default=0) >= step)
+    def wait_for_step(self, step: int) -> None:
+        """Return as soon as the log shows `step` or a later one."""
+        self._wait(f"step {step}", lambda: self._progress.step >= step)
 
-    def wait_until_done(self, execution: str) -> None:
+    def wait_between_saves(self, step: int, save_every: int) -> None:
+        """Return when `step` is past and a kill would cost some steps, with the next save not near."""
+
+        def between() -> bool:
+            unsaved = self._progress.step - self._progress.durable_step
+            return self._progress.step >= step and 1 <= unsaved <= save_every - 4
+
+        self._wait(f"step {step}, and steps that are not saved yet", between)
+
+    def wait_until_done(self) -> None:
         """Return when the execution has ended, however it did."""
-        self._wait(execution, "the end", lambda: self._cloud.runs.execution(execution).state.ended)
+        deadline = time.monotonic() + _PATIENCE_S
+        while not self._ended():
+            if time.monotonic() > deadline:
+                raise RehearsalError(f"the execution did not end in {_PATIENCE_S:.0f} s.\n{self._progress.tail}")
+            time.sleep(_POLL_S)
+        self._progress.look()
+        console.print("  the end")
 
-    def preempt(self, execution: str) -> None:
+    def preempt(self) -> None:
         """What weekly maintenance does: SIGTERM, ten seconds, SIGKILL, a retry."""
-        self._gpujob("local", "preempt", "--port", self._port, "--execution", execution)
+        self._interrupt("preempt")
 
-    def kill(self, execution: str) -> None:
+    def kill(self) -> None:
         """SIGKILL without notice, as when the host fails."""
-        self._gpujob("local", "kill", "--port", self._port, "--execution", execution)
+        self._interrupt("kill")
 
-    def attempts(self, execution: str) -> list[Attempt]:
+    def attempts(self) -> list[Attempt]:
         """What became of each attempt of task 0."""
-        platform = self._ask(f"executions/{execution}")["tasks"][0]["attempts"]
+        platform = ask(int(self._port), "GET", f"executions/{self._execution}")["tasks"][0]["attempts"]
         ledgers = self._documents("ledger/")
         resumed = {int(entry["platform_attempt"]): entry["resumed_from_step"] for entry in ledgers}
-        return attempts_of(platform, self._last_steps(execution), resumed)
+        return attempts_of(platform, self._progress.steps, resumed)
 
     def final_weights(self) -> str:
         """The hash of the finished run's weights, as it wrote it beside its checkpoints."""
@@ -82,7 +97,13 @@ class RehearsalCloud:
 
     def inventory(self) -> list[str]:
         """Full names of everything that exists in the local cloud."""
-        return list(self._ask("inventory")["resources"])
+        return list(ask(int(self._port), "GET", "inventory")["resources"])
+
+    def _interrupt(self, how: str) -> None:
+        # What `gpujob local preempt|kill` sends, without the second that a command takes to start.
+        command = f"gpujob local {how} --port {self._port} --execution {self._execution}"
+        console.print(f"[bold]$ {command}[/bold]", soft_wrap=True)
+        ask(int(self._port), "POST", how, {"execution": self._execution, "task_index": 0})
 
     def _documents(self, name: str) -> list[dict[str, Any]]:
         """The JSON documents of task 0's checkpoint line whose names start with `name`."""
@@ -94,36 +115,24 @@ class RehearsalCloud:
         )
         return [json.loads(blob.download_as_bytes()) for blob in client.list_blobs(bucket, prefix=f"{line}/{name}")]
 
-    def _last_steps(self, execution: str) -> dict[int, int]:
-        """Attempt -> the highest step in its log."""
-        last: dict[int, int] = {}
-        for line in self._cloud.logs.lines(execution, _LONG_AGO):
-            found = _STEP.search(line.message)
-            if found and line.attempt:
-                attempt = int(line.attempt)
-                last[attempt] = max(last.get(attempt, 0), int(found.group(1)))
-        return last
-
-    def _wait(self, execution: str, what: str, reached: Callable[[], bool]) -> None:
+    def _wait(self, what: str, reached: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _PATIENCE_S
+        looks = 0
+        self._progress.look()
         while not reached():
             if time.monotonic() > deadline:
                 raise RehearsalError(
-                    f"{execution} did not reach {what} within {_PATIENCE_S:.0f} s.\n{self._tail(execution)}"
+                    f"the execution did not reach {what} in {_PATIENCE_S:.0f} s.\n{self._progress.tail}"
                 )
-            if what != "the end" and self._cloud.runs.execution(execution).state.ended:
-                raise RehearsalError(f"{execution} ended before {what}.\n{self._tail(execution)}")
+            if looks % _LOOKS_A_STATE == 0 and self._ended():
+                raise RehearsalError(f"the execution ended before {what}.\n{self._progress.tail}")
+            looks += 1
             time.sleep(_POLL_S)
-        console.print(f"  {execution} reached {what}")
+            self._progress.look()
+        console.print(f"  {what}")
 
-    def _tail(self, execution: str) -> str:
-        lines = [line.message for line in self._cloud.logs.lines(execution, _LONG_AGO)]
-        return "\n".join(["The end of its log:", *lines[-20:]])
-
-    def _ask(self, path: str) -> dict[str, Any]:
-        answer = requests.get(f"{self._url}/_localcloud/{path}", timeout=30)
-        answer.raise_for_status()
-        return answer.json()
+    def _ended(self) -> bool:
+        return self._cloud.runs.execution(self._execution).state.ended
 
     def _gpujob(self, *arguments: str) -> None:
         log = self._state.parent / "gpujob.log"

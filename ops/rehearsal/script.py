@@ -19,11 +19,11 @@ from ops.rehearsal.stack import RehearsalStack
 
 STEPS = 80
 SAVE_EVERY = 10
-# Between two saves, so that a lost step would be seen: the stop saves at once, the kill cannot.
+# Not at a save: a stop saves at once, wherever it comes; after a kill the steps since the last save are done again.
 PREEMPT_AT_STEP = 24
-KILL_AT_STEP = 57
+KILL_AT_STEP = 50
 WORKLOAD = ["language_model", "--size", "tiny", "--steps", str(STEPS), "--save-every", str(SAVE_EVERY),
-            "--log-every", "1", "--step-delay", "0.05"]  # fmt: skip
+            "--log-every", "1", "--step-delay", "0.1"]  # fmt: skip
 # The interrupted and the uninterrupted run share this machine's cores, and the bits of a sum depend on its threads.
 WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1"}
 
@@ -51,14 +51,14 @@ def rehearse(tree: Path) -> int:
 
         # An uninterrupted run of the same workload, for comparison, while the job runs and is interrupted.
         with reference.in_background():
-            execution = cloud.run(outputs)
-            cloud.wait_for_step(execution, PREEMPT_AT_STEP)
-            cloud.preempt(execution)
-            cloud.wait_for_step(execution, KILL_AT_STEP)
-            cloud.kill(execution)
-            cloud.wait_until_done(execution)
+            cloud.run(outputs)
+            cloud.wait_for_step(PREEMPT_AT_STEP)
+            cloud.preempt()
+            cloud.wait_between_saves(KILL_AT_STEP, SAVE_EVERY)
+            cloud.kill()
+            cloud.wait_until_done()
 
-        attempts = cloud.attempts(execution)
+        attempts = cloud.attempts()
         final_weights = cloud.final_weights()
         stack.destroy()
         left_over = cloud.inventory()
