@@ -90,6 +90,8 @@ def _checked_item(field: Field, item: Tree, path: str, where: str) -> tuple[Tree
 def _fits(kind: Kind, value: Tree) -> bool:
     if kind is Kind.WHOLE:
         return isinstance(value, int) and not isinstance(value, bool)
+    if kind is Kind.NUMBER:
+        return isinstance(value, int | float) and not isinstance(value, bool)
     if kind is Kind.MAP:
         return isinstance(value, dict) and all(isinstance(item, str) for item in cast("Values", value).values())
     if kind is Kind.TEXTS:

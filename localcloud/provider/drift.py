@@ -51,7 +51,7 @@ def _seen(field: Field, old: Tree, seen: Tree) -> Tree:
 
 def _leaf(field: Field, seen: Tree) -> Tree:
     if seen is None and field.default is not None:
-        return {Kind.FLAG: False, Kind.WHOLE: 0, Kind.TEXT: ""}.get(field.kind)
+        return {Kind.FLAG: False, Kind.WHOLE: 0, Kind.NUMBER: 0, Kind.TEXT: ""}.get(field.kind)
     return seen
 
 

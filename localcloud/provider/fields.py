@@ -14,6 +14,7 @@ class Kind(Enum):
     TEXT = "a string"
     FLAG = "a boolean"
     WHOLE = "a whole number"
+    NUMBER = "a number"
     MAP = "a map of strings"
     TEXTS = "a list of strings"
     ONE = "an object"
@@ -74,6 +75,10 @@ def flag(name: str, **more: Any) -> Field:
 
 def whole(name: str, **more: Any) -> Field:
     return Field(name, Kind.WHOLE, **more)
+
+
+def number(name: str, **more: Any) -> Field:
+    return Field(name, Kind.NUMBER, **more)
 
 
 def string_map(name: str, **more: Any) -> Field:

@@ -58,7 +58,7 @@ def checked(subject: Subject, old: Values, new: Values, seed: bytes) -> tuple[Va
     if PROJECT in kind.inputs and subject.settings.project:
         given.setdefault("project", subject.settings.project)
     if kind.regional and subject.settings.region:
-        given.setdefault("location", subject.settings.region)
+        given.setdefault(kind.regional, subject.settings.region)
     if kind.autonamed and kind.autonamed not in given:
         end = hashlib.sha256(seed + subject.name.encode()).hexdigest()[:_SUFFIX_CHARACTERS]
         given[kind.autonamed] = old.get(kind.autonamed) or f"{subject.name}-{end}".lower()
@@ -74,7 +74,8 @@ def diffed(
     """Differences, and whether a replacement has to delete the old object before it makes the new one."""
     kind = subject.type
     found = differences(kind.inputs, old or state, new, state)
-    has_labels = "labels" in {field.name for field in kind.inputs}
+    # A channel's `labels` are something else: its address. Others write to none of those.
+    has_labels = any(field.name == "labels" and field.owned_keys for field in kind.inputs)
     same_labels = not has_unknown(new.get("labels")) and not any(each.top == "labels" for each in found)
     wanted = own_labels(new, subject.settings.default_labels)
     if has_labels and same_labels and wanted != (state.get("pulumiLabels") or {}):
@@ -109,15 +110,19 @@ def created(subject: Subject, rest: Rest, inputs: Values, timeout_s: float) -> t
     kind = subject.type
     id_ = kind.id_of(inputs)
     try:
-        kind.create(rest, inputs, timeout_s)
+        named = kind.create(rest, inputs, timeout_s) or {}
     except Unfinished as error:
+        if not id_:
+            raise ProviderError(f"creating {kind.noun} {subject.name}: {error}") from error
         raise Partial(id_, inputs, inputs, f"creating {kind.noun} {id_}: {error}") from error
     except ApiError as error:
         hint = _adoption(subject, id_) if error.code == _EXISTS else ""
-        raise ProviderError(f"creating {kind.noun} {id_}: {error}{hint}") from error
+        raise ProviderError(f"creating {kind.noun} {id_ or subject.name}: {error}{hint}") from error
     except ProviderError as error:
-        raise ProviderError(f"creating {kind.noun} {id_}: {error}") from error
-    return id_, _outputs_now(subject, rest, id_, inputs, inputs)
+        raise ProviderError(f"creating {kind.noun} {id_ or subject.name}: {error}") from error
+    known = {**inputs, **named}
+    id_ = kind.id_of(known)
+    return id_, _outputs_now(subject, rest, id_, inputs, known)
 
 
 def read(subject: Subject, rest: Rest, id_: str, inputs: Values, state: Values) -> Found | None:

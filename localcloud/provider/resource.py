@@ -33,8 +33,8 @@ class ResourceType(ABC):
     """Inputs that the object's name is made of. When all stay, a replacement must delete first."""
     autonamed: ClassVar[str] = ""
     """Input that gets the resource's name and a random end where the program gives none."""
-    regional: ClassVar[bool] = False
-    """Whether `location` is filled in from gcp:region."""
+    regional: ClassVar[str] = ""
+    """Input that is filled in from gcp:region."""
 
     @abstractmethod
     def id_of(self, inputs: Values) -> str:
@@ -49,7 +49,8 @@ class ResourceType(ABC):
         """
 
     @abstractmethod
-    def create(self, rest: Rest, inputs: Values, timeout_s: float) -> None: ...
+    def create(self, rest: Rest, inputs: Values, timeout_s: float) -> Values | None:
+        """Make the object; what the API named it, where inputs alone do not name it."""
 
     @abstractmethod
     def fetch(self, rest: Rest, inputs: Values) -> Values | None:
@@ -92,10 +93,10 @@ def fetched(rest: Rest, url: str, query: dict[str, str] | None = None) -> Values
         raise
 
 
-def removed(rest: Rest, url: str) -> Values | None:
+def removed(rest: Rest, url: str, query: dict[str, str] | None = None) -> Values | None:
     """DELETE, with None for an object that is gone already: that is what was wanted."""
     try:
-        return rest.call("DELETE", url)
+        return rest.call("DELETE", url, query=query)
     except ApiError as error:
         if error.code == GONE:
             return None

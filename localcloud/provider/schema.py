@@ -14,6 +14,7 @@ _SHAPES: dict[Kind, Values] = {
     Kind.TEXT: {"type": "string"},
     Kind.FLAG: {"type": "boolean"},
     Kind.WHOLE: {"type": "integer"},
+    Kind.NUMBER: {"type": "number"},
     Kind.MAP: {"type": "object", "additionalProperties": {"type": "string"}},
     Kind.TEXTS: {"type": "array", "items": {"type": "string"}},
     Kind.ONE: _ANY,

@@ -23,15 +23,13 @@ ENDPOINTS: Mapping[str, str] = {
     "iamBetaCustomEndpoint": "iam/v1/",
     "resourceManagerCustomEndpoint": "crm/v1/",
     "serviceUsageCustomEndpoint": "serviceusage/v1beta1/",
+    "loggingCustomEndpoint": "logging/v2/",
+    "monitoringCustomEndpoint": "monitoring/",
+    "cloudSchedulerCustomEndpoint": "scheduler/v1/",
 }
 """Endpoints that the types need, with the path that each has on the local cloud."""
-OTHER_ENDPOINTS = (
-    "loggingCustomEndpoint",
-    "monitoringCustomEndpoint",
-    "cloudSchedulerCustomEndpoint",
-    "cloudBuildCustomEndpoint",
-)
-"""Endpoints that only Google's own provider has a use for; they must be loopback as well."""
+OTHER_ENDPOINTS = ("cloudBuildCustomEndpoint",)
+"""Endpoints that only others have a use for; they must be loopback as well."""
 _SETTINGS = ("project", "region", "zone", "accessToken", "defaultLabels", "pollInterval")
 # Of Google's provider, and without meaning where nothing is batched and no region is looked up.
 _WITHOUT_EFFECT = ("skipRegionValidation", "batching", "requestTimeout", "disableGooglePartnerName")

@@ -83,6 +83,10 @@ def _checked(metric: Json) -> Json:
         raise invalid("metric.name must not be empty.")
     if not metric.get("filter"):
         raise invalid("metric.filter must not be empty.")
+    metric.setdefault("metricDescriptor", {"metricKind": "DELTA", "valueType": "INT64", "unit": "1"})
+    distribution = obj(metric["metricDescriptor"]).get("valueType") == "DISTRIBUTION"
+    if bool(metric.get("valueExtractor")) != distribution:
+        raise invalid("metric.value_extractor is needed for a DISTRIBUTION, and allowed for no other value type.")
     return metric
 
 
@@ -97,11 +101,9 @@ def create_metric(call: Call) -> Json:
 
 
 def _store(call: Call, key: str, metric: Json) -> Json:
-    descriptor = obj(metric.get("metricDescriptor"))
-    if descriptor:
-        kind = f"logging.googleapis.com/user/{metric['name']}"
-        own = f"projects/{call.params['project']}/metricDescriptors/{kind}"
-        metric["metricDescriptor"] = {**descriptor, "type": kind, "name": own}
+    kind = f"logging.googleapis.com/user/{metric['name']}"
+    own = f"projects/{call.params['project']}/metricDescriptors/{kind}"
+    metric["metricDescriptor"] = {**obj(metric["metricDescriptor"]), "type": kind, "name": own}
     call.cloud.store.put(METRIC, key, metric)
     return metric
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from localcloud.provider.products import artifactregistry, cloudrunv2, projects, serviceaccount, storage
+from localcloud.provider.products import (
+    artifactregistry,
+    cloudrunv2,
+    cloudscheduler,
+    logging,
+    monitoring,
+    projects,
+    serviceaccount,
+    storage,
+)
 from localcloud.provider.resource import ResourceType
 
 TYPES: Mapping[str, ResourceType] = {
@@ -15,5 +24,8 @@ TYPES: Mapping[str, ResourceType] = {
         *storage.TYPES,
         *artifactregistry.TYPES,
         *cloudrunv2.TYPES,
+        *logging.TYPES,
+        *monitoring.TYPES,
+        *cloudscheduler.TYPES,
     )
 }

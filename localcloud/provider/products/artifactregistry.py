@@ -50,7 +50,7 @@ class Repository(ResourceType):
     token = "gcp:artifactregistry/repository:Repository"  # noqa: S105
     noun = "repository"
     identity = ("project", "location", "repositoryId")
-    regional = True
+    regional = "location"
     inputs = (
         PROJECT,
         text("location", required=True, replaces=True, local=True),
@@ -123,7 +123,7 @@ class Repository(ResourceType):
 class RepositoryIamMember(IamMember):
     token = "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember"  # noqa: S105
     noun = "IAM member of a repository"
-    regional = True
+    regional = "location"
     target_inputs = (
         PROJECT,
         text("location", required=True, replaces=True, local=True),

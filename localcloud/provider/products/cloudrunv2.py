@@ -170,7 +170,7 @@ class Job(ResourceType):
 class JobIamMember(IamMember):
     token = "gcp:cloudrunv2/jobIamMember:JobIamMember"  # noqa: S105
     noun = "IAM member of a Cloud Run job"
-    regional = True
+    regional = "location"
     target_inputs = (
         PROJECT,
         text("location", required=True, replaces=True, local=True),

@@ -155,6 +155,15 @@ MEMBERS = [kind for kind in TYPES.values() if isinstance(kind, IamMember)]
             "projects/p/locations/l/jobs/j roles/r user:a@b.c",
             "projects/p/locations/l/jobs/j/roles/r/user:a@b.c",
         ),
+        ("gcp:logging/metric:Metric", "a/b", "a/b"),
+        ("gcp:monitoring/alertPolicy:AlertPolicy", "projects/p/alertPolicies/1", "projects/p/alertPolicies/1"),
+        ("gcp:monitoring/dashboard:Dashboard", "projects/p/dashboards/1", "projects/p/dashboards/1"),
+        (
+            "gcp:monitoring/notificationChannel:NotificationChannel",
+            "projects/p/notificationChannels/1",
+            "projects/p/notificationChannels/1",
+        ),
+        ("gcp:cloudscheduler/job:Job", "projects/p/locations/l/jobs/j", "projects/p/locations/l/jobs/j"),
     ],
 )
 def test_an_import_id_leads_to_the_id_that_create_gives(token: str, id_: str, canonical: str) -> None:

@@ -53,7 +53,7 @@ def unknown(module: Any, cls: type, fields: tuple[Field, ...], where: str) -> li
 
 def _same_kind(kind: Kind, annotation: str) -> bool:
     listed, mapped = "Sequence" in annotation, "Mapping" in annotation
-    plain = {Kind.TEXT: "str", Kind.FLAG: "bool", Kind.WHOLE: "int"}
+    plain = {Kind.TEXT: "str", Kind.FLAG: "bool", Kind.WHOLE: "int", Kind.NUMBER: "float"}
     if kind in plain:
         return not listed and not mapped and re.search(rf"\b{plain[kind]}\b", annotation) is not None
     return listed if kind is Kind.TEXTS else mapped
