@@ -63,6 +63,7 @@ class Shutdown:
         self.on_stop: Callable[[], None] | None = None
         """Called once, from the watcher thread, when a stop is noticed; None: leave at once."""
         self.noticed = threading.Event()
+        self._announced = threading.Event()
         self._grace_s = grace_s
         self._exit_process = exit_process
         self._end_children = end_children
@@ -115,6 +116,7 @@ class Shutdown:
         self.noticed.set()
         threading.Thread(target=self._leave_at_deadline, name="stop-deadline", daemon=True).start()
         _announce(name)
+        self._announced.set()
         if self.on_stop is None:
             _log("Stopped before the first step: nothing to save.")
             self.leave(STOPPED, "stopped")
@@ -125,9 +127,11 @@ class Shutdown:
         if not self._leaving.acquire(blocking=False):
             while True:
                 time.sleep(3600)
+        if self.noticed.is_set():
+            self._announced.wait(0.5)  # the main thread may leave before the watcher has said why
         closing = threading.Thread(target=self._finalise, args=(code, reason), name="leaving", daemon=True)
         closing.start()
-        closing.join(timeout=0.8 if self.noticed.is_set() else 30.0)
+        closing.join(timeout=0.5 if self.noticed.is_set() else 30.0)
         self._end_children()
         self._exit_process(code)
 

@@ -147,7 +147,8 @@ def run_until_stopped(trial: Trial, place: str, step: int, *, grace_s: float = 1
     def exit_process(code: int) -> NoReturn:
         codes.append(code)
         left.set()
-        raise SystemExit
+        while True:  # a process that has left does nothing more
+            threading.Event().wait()
 
     shutdown = Shutdown(exit_process=exit_process, end_children=lambda: None, grace_s=grace_s)
 

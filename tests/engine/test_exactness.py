@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.engine.harness import STEPS, Trial, reference, run_until_interrupted, run_until_stopped
-
-# The stand-in for the end of the process raises SystemExit in the thread that ends it.
-pytestmark = pytest.mark.filterwarnings("ignore:Exception in thread")
-
-
-@pytest.fixture(autouse=True)
-def _no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Durability is not what is asked here, and a busy disk makes every fsync slow."""
-    monkeypatch.setattr(os, "fsync", lambda _fd: None)
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,6 @@ from app.loop.run import Run
 from app.shutdown import Shutdown
 from tests.engine.harness import Interrupted
 
-pytestmark = pytest.mark.filterwarnings("ignore:Exception in thread")
-
 
 def begin(root: Path) -> startup.Start:
     task = Task(root)
@@ -56,7 +54,8 @@ class Loop:
 
         def exit_process(_code: int) -> NoReturn:
             left.set()
-            raise SystemExit
+            while True:  # a process that has left does nothing more
+                threading.Event().wait()
 
         shutdown = Shutdown(exit_process=exit_process, end_children=lambda: None, grace_s=4)
 
