@@ -35,7 +35,7 @@ RUN if [ -n "$TORCH_REQUIREMENT" ]; then \
 
 COPY app/ app/
 
-# An own user, to whom the job mounts the bucket (infra/job.py). Caches (of torch's compiler, of the loader) go to its home.
+# An own user, to whom the job mounts the bucket (infra/volumes.py). Caches (of torch's compiler, of the loader) go to its home.
 USER 10001:10001
 
 # Exec form: Python itself is process 1 and hears SIGTERM; a shell in between would not pass it on.

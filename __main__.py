@@ -3,6 +3,7 @@
 import pulumi
 
 from infra import outputs, settings
+from infra.access import grant_access
 from infra.checkpoints import Checkpoints, CheckpointsArgs
 from infra.delivery import deliver
 from infra.identity import Account, AccountArgs
@@ -18,13 +19,14 @@ account = Account(
     "job", AccountArgs(project=stack.project, account_id=stack.account, display_name="GPU job"), after_services
 )
 checkpoints = Checkpoints("checkpoints", CheckpointsArgs.of(stack, member=account.member), after_services)
+readable = grant_access(stack, member=account.member, after=after_services)
 delivery = deliver(stack, after=services.enabled)
 
 job = GpuJob(
     "gpu",
     GpuJobArgs.of(stack, image=delivery.image, service_account=account.email, bucket=checkpoints.bucket),
-    # Without the grant the first task could not read its own checkpoints.
-    pulumi.ResourceOptions(depends_on=[*services.enabled, *checkpoints.grants]),
+    # Without its grants the first task could neither start nor read its own checkpoints.
+    pulumi.ResourceOptions(depends_on=[*services.enabled, *checkpoints.grants, *readable]),
 )
 
 for name, value in outputs.exports(

@@ -18,6 +18,8 @@ def private_bucket(
     soft_delete_seconds: int,
     disposable: bool,
     parent: pulumi.Resource,
+    kms_key: str = "",
+    hierarchical_namespace: bool = False,
     delete_after_days: int | None = None,
 ) -> storage.Bucket:
     """A bucket that nobody outside can read. Not disposable: the engine refuses to delete, and so to replace, it.
@@ -35,6 +37,9 @@ def private_bucket(
         public_access_prevention="enforced",
         # The API's default keeps, and bills, every deleted object for 7 days.
         soft_delete_policy=storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=soft_delete_seconds),
+        # Left out where it is off: declared false it would replace buckets that were made before it could be said.
+        hierarchical_namespace=_folders() if hierarchical_namespace else None,
+        encryption=storage.BucketEncryptionArgs(default_kms_key_name=kms_key) if kms_key else None,
         labels=dict(labels),
         lifecycle_rules=None if delete_after_days is None else [_delete_after(delete_after_days)],
         # The name is fixed: the new bucket cannot exist beside the old one.
@@ -53,6 +58,10 @@ def bucket_grant(
         member=member,
         opts=pulumi.ResourceOptions(parent=parent, delete_before_replace=True),
     )
+
+
+def _folders() -> storage.BucketHierarchicalNamespaceArgs:
+    return storage.BucketHierarchicalNamespaceArgs(enabled=True)
 
 
 def _delete_after(days: int) -> storage.BucketLifecycleRuleArgs:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, ResourceProvider, UpdateResult
 
-REBUILD_ON = ("contextHash", "buildArgs", "repositoryUrl", "project", "region")
+REBUILD_ON = ("contextHash", "buildArgs", "repositoryUrl", "project", "region", "kmsKey")
 """Inputs that end in another image, or in an image elsewhere. A new build account or bucket alone builds nothing."""
 
 

@@ -20,6 +20,8 @@ class CheckpointsArgs:
     bucket: str
     labels: Mapping[str, str]
     soft_delete_seconds: int
+    hierarchical_namespace: bool
+    kms_key: str
     disposable: bool
     member: pulumi.Input[str]
     role: str
@@ -33,6 +35,8 @@ class CheckpointsArgs:
             bucket=settings.bucket,
             labels=settings.all_labels,
             soft_delete_seconds=settings.soft_delete_seconds,
+            hierarchical_namespace=settings.hierarchical_namespace,
+            kms_key=settings.kms_key,
             disposable=settings.disposable,
             member=member,
             role=settings.bucket_role,
@@ -57,6 +61,8 @@ class Checkpoints(pulumi.ComponentResource):
             region=args.region,
             labels=args.labels,
             soft_delete_seconds=args.soft_delete_seconds,
+            hierarchical_namespace=args.hierarchical_namespace,
+            kms_key=args.kms_key,
             disposable=args.disposable,
             parent=self,
         )

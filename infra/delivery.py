@@ -33,6 +33,7 @@ def deliver(settings: Settings, *, after: list[pulumi.Resource]) -> Delivery:
         repository_url=settings.repository_url,
         source_bucket=settings.source_bucket,
         labels=settings.all_labels,
+        kms_key=settings.kms_key,
         build_account=builder.id,
         build_member=builder.member,
         accelerator=settings.accelerator,
@@ -59,6 +60,7 @@ def _registry(settings: Settings, builder: Account | None, opts: pulumi.Resource
         region=settings.region,
         repository=settings.repository,
         labels=settings.all_labels,
+        kms_key=settings.kms_key,
         disposable=settings.disposable,
         # Named by whom it is for, not by position in the list: removing one leaves the others alone.
         readers={f"reader-{member}": member for member in settings.image_readers},

@@ -29,6 +29,8 @@ class ImageArgs:
     repository_url: str
     source_bucket: str
     labels: Mapping[str, str]
+    kms_key: str
+    """Of the repository and the source bucket. Another key is another repository, so the image is built anew."""
     build_account: pulumi.Input[str]
     """projects/P/serviceAccounts/EMAIL"""
     build_member: pulumi.Input[str]
@@ -68,6 +70,7 @@ class Image(pulumi.ComponentResource):
             # Nothing in it is worth protecting: it can be uploaded again at any time.
             disposable=True,
             delete_after_days=SOURCE_DAYS,
+            kms_key=args.kms_key,
             parent=self,
         )
         grant = bucket_grant(
@@ -83,6 +86,7 @@ class Image(pulumi.ComponentResource):
                 "repositoryUrl": args.repository_url,
                 "buildAccount": args.build_account,
                 "buildArgs": build_args(args.accelerator),
+                **({"kmsKey": args.kms_key} if args.kms_key else {}),
             },
             pulumi.ResourceOptions(parent=self, depends_on=[grant, *args.ready]),
         )

@@ -8,24 +8,12 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import cloudrunv2
 
+from infra.secret_versions import SecretVersion
 from infra.settings import Settings
+from infra.volumes import Volumes
+from infra.vpc import Vpc
 
-VOLUME = "checkpoint-volume"
 COMMAND = ("python", "-m", "app")
-
-WORKER_UID = 10001
-"""The Dockerfile's user: it runs without root, so what is mounted must be its own."""
-
-MOUNT_OPTIONS = (
-    f"uid={WORKER_UID}",
-    f"gid={WORKER_UID}",
-    "implicit-dirs",
-    # A new attempt must see what the one before wrote a moment ago: nothing about the bucket may be remembered.
-    "metadata-cache-ttl-secs=0",
-    "metadata-cache-negative-ttl-secs=0",
-    "log-severity=warning",
-)
-"""gcsfuse flags, without their dashes."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +29,13 @@ class GpuJobArgs:
     env: Mapping[str, str]
     """The user's own variables; the worker's contract is added to them."""
     service_account: pulumi.Input[str]
-    bucket: pulumi.Input[str]
-    mount_path: str
+    secrets: Mapping[str, SecretVersion]
+    """Variable -> version of a secret."""
+    volumes: Volumes
+    vpc: Vpc | None
+    kms_key: str
+    """Empty: Google's own keys."""
+    binary_authorization: bool
     gpu_type: str
     require_gpu: bool
     cpu: str
@@ -73,8 +66,11 @@ class GpuJobArgs:
             arguments=(settings.workload, *settings.workload_args),
             env=settings.env,
             service_account=service_account,
-            bucket=bucket,
-            mount_path=settings.mount_path,
+            secrets=settings.secret_versions,
+            volumes=Volumes.of(settings, bucket=bucket),
+            vpc=Vpc.of(settings),
+            kms_key=settings.kms_key,
+            binary_authorization=settings.binary_authorization,
             gpu_type=settings.gpu_type,
             require_gpu=settings.require_gpu,
             cpu=settings.cpu,
@@ -106,6 +102,7 @@ class GpuJob(pulumi.ComponentResource):
             labels=dict(args.labels),
             launch_stage=args.launch_stage,
             deletion_protection=not args.disposable,
+            binary_authorization=_binary_authorization(args),
             template=cloudrunv2.JobTemplateArgs(
                 task_count=args.task_count,
                 # Unset it means "as many as possible", and the GPU quota is checked against that.
@@ -124,7 +121,7 @@ class GpuJob(pulumi.ComponentResource):
 def worker_env(args: GpuJobArgs) -> dict[str, str]:
     """What the worker reads (app/contract.py), sorted by name as the API keeps it."""
     contract = {
-        "CHECKPOINT_DIR": args.mount_path,
+        "CHECKPOINT_DIR": args.volumes.mount_path,
         "MAX_RETRIES": str(args.max_retries),
         "TASK_TIMEOUT_S": str(args.timeout_s),
     }
@@ -140,30 +137,45 @@ def _task(args: GpuJobArgs) -> cloudrunv2.JobTemplateTemplateArgs:
         max_retries=args.max_retries,
         execution_environment="EXECUTION_ENVIRONMENT_GEN2",
         gpu_zonal_redundancy_disabled=True,
+        encryption_key=args.kms_key or None,
+        vpc_access=args.vpc.access() if args.vpc else None,
         node_selector=cloudrunv2.JobTemplateTemplateNodeSelectorArgs(accelerator=args.gpu_type),
         containers=[
             cloudrunv2.JobTemplateTemplateContainerArgs(
                 image=args.image,
                 commands=list(COMMAND),
                 args=list(args.arguments),
-                envs=[
-                    cloudrunv2.JobTemplateTemplateContainerEnvArgs(name=name, value=value)
-                    for name, value in worker_env(args).items()
-                ],
+                envs=_envs(args),
                 resources=cloudrunv2.JobTemplateTemplateContainerResourcesArgs(
                     limits={"cpu": args.cpu, "memory": args.memory, "nvidia.com/gpu": "1"}
                 ),
-                volume_mounts=[
-                    cloudrunv2.JobTemplateTemplateContainerVolumeMountArgs(name=VOLUME, mount_path=args.mount_path)
-                ],
+                volume_mounts=args.volumes.mounted(),
             )
         ],
-        volumes=[
-            cloudrunv2.JobTemplateTemplateVolumeArgs(
-                name=VOLUME,
-                gcs=cloudrunv2.JobTemplateTemplateVolumeGcsArgs(
-                    bucket=args.bucket, read_only=False, mount_options=list(MOUNT_OPTIONS)
-                ),
-            )
-        ],
+        volumes=args.volumes.declared(),
     )
+
+
+def _envs(args: GpuJobArgs) -> list[cloudrunv2.JobTemplateTemplateContainerEnvArgs]:
+    """Plain and secret variables together, sorted by name as the API keeps them."""
+    plain = [
+        cloudrunv2.JobTemplateTemplateContainerEnvArgs(name=name, value=value)
+        for name, value in worker_env(args).items()
+    ]
+    secret = [
+        cloudrunv2.JobTemplateTemplateContainerEnvArgs(name=name, value_source=_from(version, args.project))
+        for name, version in args.secrets.items()
+    ]
+    return sorted([*plain, *secret], key=lambda env: str(env.name))
+
+
+def _from(version: SecretVersion, project: str) -> cloudrunv2.JobTemplateTemplateContainerEnvValueSourceArgs:
+    return cloudrunv2.JobTemplateTemplateContainerEnvValueSourceArgs(
+        secret_key_ref=cloudrunv2.JobTemplateTemplateContainerEnvValueSourceSecretKeyRefArgs(
+            secret=version.seen_from(project), version=version.version
+        )
+    )
+
+
+def _binary_authorization(args: GpuJobArgs) -> cloudrunv2.JobBinaryAuthorizationArgs | None:
+    return cloudrunv2.JobBinaryAuthorizationArgs(use_default=True) if args.binary_authorization else None

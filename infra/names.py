@@ -13,12 +13,11 @@ if TYPE_CHECKING:
 _DASHED = r"[a-z]([a-z0-9-]*[a-z0-9])?"
 _RESERVED_ENV = ("CHECKPOINT_DIR", "REQUIRED_GPU", "TASK_TIMEOUT_S", "MAX_RETRIES", "PORT", "K_SERVICE")
 _ENV_VALUE_BYTES = 32_768
-_SYSTEM_FOLDERS = ("/", "/app", "/bin", "/dev", "/etc", "/lib", "/proc", "/sys", "/usr")
 
 
 def check_names(settings: Settings) -> list[Problem]:
     """Everything whose spelling Google prescribes, as it will be sent (the suffix included)."""
-    return [*_resource_names(settings), *_labels(settings), *_environment(settings), *_path_and_members(settings)]
+    return [*_resource_names(settings), *_labels(settings), *_environment(settings), *_workload_and_members(settings)]
 
 
 def _resource_names(s: Settings) -> list[Problem]:
@@ -71,25 +70,22 @@ def _labels(s: Settings) -> list[Problem]:
 def _environment(s: Settings) -> list[Problem]:
     problems: list[Problem] = []
     paste = 'gpujob:env:\n  LOG_LEVEL: "info"'
-    for name, value in s.env.items():
+    names = [*(("env", *pair) for pair in s.env.items()), *(("secrets", name, "") for name in s.secrets)]
+    for key, name, value in names:
+        where = f"gpujob:{key}"
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            problems.append(Problem("gpujob:env", f"{name!r}", "letters, digits and _, no digit first", paste))
+            problems.append(Problem(where, f"{name!r}", "letters, digits and _, no digit first", paste))
         elif name.startswith("CLOUD_RUN_") or name in _RESERVED_ENV:
             what = f"{name} is set by Cloud Run or by the job itself"
-            problems.append(Problem("gpujob:env", what, "any other name", paste))
+            problems.append(Problem(where, what, "any other name", paste))
         elif len(value.encode()) > _ENV_VALUE_BYTES:
             what = f"the value of {name} has {len(value.encode())} bytes"
-            problems.append(Problem("gpujob:env", what, f"up to {_ENV_VALUE_BYTES} bytes", paste))
+            problems.append(Problem(where, what, f"up to {_ENV_VALUE_BYTES} bytes", paste))
     return problems
 
 
-def _path_and_members(s: Settings) -> list[Problem]:
+def _workload_and_members(s: Settings) -> list[Problem]:
     problems: list[Problem] = []
-    path = s.mount_path
-    system = path in _SYSTEM_FOLDERS or path.startswith(("/dev/", "/proc/", "/sys/"))
-    if system or not re.fullmatch(r"(/[A-Za-z0-9._-]+)+", path) or ".." in path.split("/"):
-        allowed = "an absolute path without a / at the end, no system folder and not the program's /app"
-        problems.append(Problem("gpujob:mountPath", f"{path!r}", allowed, "gpujob:mountPath: /checkpoints"))
     if not re.fullmatch(r"[a-z][a-z0-9_]*", s.workload):
         allowed = "the name of a module: a-z, 0-9 and _"
         problems.append(Problem("gpujob:workload", f"{s.workload!r}", allowed, "gpujob:workload: language_model"))

@@ -12,7 +12,7 @@ CONSOLE = "https://console.cloud.google.com"
 
 def exports(settings: Settings, *, image: Any, image_digest: Any, service_account: Any, job_id: Any) -> dict[str, Any]:
     """Name -> value. The four arguments are known only after deployment; all else follows from the settings."""
-    exposure = settings.exposure
+    exposure, expected = settings.exposure, settings.expectation
     return {
         "project": settings.project,
         "region": settings.region,
@@ -29,6 +29,8 @@ def exports(settings: Settings, *, image: Any, image_digest: Any, service_accoun
         **_links(settings),
         "exposureGpuHours": exposure.gpu_hours,
         "exposureUsd": exposure.usd,
+        # What was not asked for, or cannot be known, is absent rather than empty.
+        **({} if expected is None else {"expectedGpuHours": expected.gpu_hours, "expectedUsd": expected.usd}),
         "endpoints": dict(settings.endpoints),
     }
 

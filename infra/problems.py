@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from infra.settings import NAMESPACE, declared_keys, default_of
 
 
 @dataclass(frozen=True)
@@ -34,3 +38,14 @@ class SettingsError(ValueError):
         self.problems = tuple(problems)
         count = f"{len(self.problems)} setting{'s' if len(self.problems) > 1 else ''} of this stack cannot work"
         super().__init__("\n".join([f"{count}; nothing was created or changed.", *(f"  - {p}" for p in self.problems)]))
+
+
+def problem_with(name: str, what: str, paste: str = "", allowed: str = "") -> Problem:
+    """A finding about one of our own keys; what is allowed, and the default to paste, come from its declaration."""
+    key_field = declared_keys()[name]
+    line = paste or f"{NAMESPACE}:{name}: {_as_yaml(default_of(key_field))}"
+    return Problem(f"{NAMESPACE}:{name}", what, allowed or str(key_field.metadata["allowed"]), line)
+
+
+def _as_yaml(value: Any) -> str:
+    return json.dumps(list(value) if isinstance(value, tuple) else value)

@@ -6,11 +6,14 @@ python -m infra.reference          # write both; a test fails where they differ 
 from __future__ import annotations
 
 import json
-from dataclasses import Field
+from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
-from infra.settings import NAMESPACE, declared_keys, default_of
+from infra import job_fields
+from infra.exposure import LOST_S, RESTART_S, expected_case
+from infra.reference_text import HEAD, RULES
+from infra.settings import GROUPS, NAMESPACE, Settings, camel, declared_keys, default_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -26,58 +29,6 @@ runtime:
 config:
 """
 
-_DOC_HEAD = """\
-# Configuration
-
-Every key of a stack file. Written by `python -m infra.reference` from `infra/settings.py`; a test holds it to the code.
-
-    pulumi config set gpujob:KEY VALUE                     # a text, number or boolean
-    pulumi config set --path 'gpujob:workloadArgs[0]' VALUE  # an item of a list
-
-Two keys of the Google provider must be set: `gcp:project` and `gcp:region`. A key that does not exist, a value that
-cannot work and values that do not go together are refused before anything is created, all of them at once, each with
-the line to paste. `image` pinned means that nothing is built: no build account, no source bucket, and no repository
-unless the image comes out of it.
-
-| key | type | default | what it is | allowed | a change |
-|---|---|---|---|---|---|
-"""
-
-_RULES = """
-## Rules between keys
-
-- The GPU must be offered in `gcp:region`; regions that Google opens by invitation give a warning.
-- `cpu` and `memory` have floors and ceilings by GPU, and no vCPU may have more than 4Gi.
-- `timeout` above 3600s gives a warning (a GPU task that long may need preview access) and declares the job with
-  launch stage BETA; above 43200s a loud one; above 604800s it is refused. It is billed in full for each attempt:
-  `timeout` x (`maxRetries` + 1) x `taskCount` is what one execution can cost at worst, exported as `exposureGpuHours`
-  and `exposureUsd`.
-- `parallelism` is at most `taskCount`.
-- Names are checked as they will be sent, with `nameSuffix`.
-- Environment variables that Cloud Run sets (`CLOUD_RUN_*`) or the job sets itself (`CHECKPOINT_DIR`, `MAX_RETRIES`,
-  `REQUIRED_GPU`, `TASK_TIMEOUT_S`) cannot be set by `env`.
-
-## The three stack files
-
-- `Pulumi.dev.yaml`: disposable; builds its image. Set your project:
-  `pulumi config set gcp:project YOUR-PROJECT-ID -s dev`.
-- `Pulumi.prod.yaml`: protected. To tear it down: `pulumi config set gpujob:disposable true -s prod`,
-  `pulumi up -s prod`, `pulumi destroy -s prod`.
-- `Pulumi.local.yaml`: the local cloud on its default port. Its passphrase is `local`: there is nothing secret in it,
-  and the committed salt keeps the file as it is. Another port: a copy of it, given to the engine by `--config-file`.
-
-`pulumi stack init` adds a salt, or the name of your key, to `Pulumi.dev.yaml` and `Pulumi.prod.yaml`: commit that with
-your project.
-
-## What whoever runs `pulumi up` must be allowed
-
-Roles on the project: `roles/serviceusage.serviceUsageAdmin`, `roles/iam.serviceAccountAdmin`,
-`roles/iam.serviceAccountUser`, `roles/resourcemanager.projectIamAdmin` (one grant: the build account may write logs),
-`roles/storage.admin`, `roles/artifactregistry.admin`, `roles/cloudbuild.builds.editor`, `roles/run.admin`,
-`roles/logging.viewer` (to show the end of a failed build's log). A stack with a pinned `image` needs neither the Cloud
-Build nor the project IAM role.
-"""
-
 
 def pulumi_yaml() -> str:
     """The project file."""
@@ -86,7 +37,65 @@ def pulumi_yaml() -> str:
 
 def configuration_md() -> str:
     """The configuration page."""
-    return _DOC_HEAD + "".join(_row(name, key_field) for name, key_field in declared_keys().items()) + _RULES
+    groups = "".join(_group(title, keys) for title, keys in GROUPS.items())
+    return HEAD + groups + RULES + _cost() + _job_fields()
+
+
+def _group(title: str, keys: type) -> str:
+    rows = "".join(_row(camel(f.name), f) for f in fields(keys))
+    return (
+        f"\n## {title}\n\n| key | type | default | what it is | allowed | a change |\n|---|---|---|---|---|---|\n{rows}"
+    )
+
+
+def _cost() -> str:
+    """Expected cost beside the worst case, at the defaults."""
+    defaults = Settings(project="any-project", region="europe-west4")
+    worst = defaults.exposure
+    lines = [
+        "\n## What an execution costs\n",
+        f"With the defaults ({defaults.gpu_type}, {defaults.timeout_s / 3600:g} h an attempt, {defaults.max_retries} "
+        f"retries) an hour costs {defaults.usd_per_hour:.2f} USD,",
+        f"and one execution {worst.gpu_hours:g} GPU hours or {worst.usd:.2f} USD at worst. `maxExposureUsd` refuses a "
+        "stack that could",
+        "cost more. What is to be expected depends on how long the training would take undisturbed",
+        "(`trainingHours`) and how often it is interrupted (`interruptionsPerDay`). With the former set it is",
+        "exported as `expectedGpuHours` and `expectedUsd`, and shown in the preview:\n",
+        "| training | interruptions a day | GPU hours | USD | done within the retries of one execution |",
+        "|---|---|---|---|---|",
+    ]
+    for work_h in (8, 24, 40):
+        for rate in (0, 1, 4):
+            expected = expected_case(
+                work_h=work_h,
+                interruptions_per_day=rate,
+                timeout_s=defaults.timeout_s,
+                max_retries=defaults.max_retries,
+                tasks=1,
+                usd_per_hour=defaults.usd_per_hour,
+            )
+            numbers = f"{expected.gpu_hours:.1f} | {expected.usd:.2f} | {expected.finished:.0%}"
+            lines.append(f"| {work_h} h | {rate} | {numbers} |")
+    lines.append(
+        f"\nAssumed: interruptions come at random, each attempt needs {RESTART_S} s before its first new step, an\n"
+        f"interruption loses {LOST_S} s of training, a timeout none (`expected_case` in `infra/exposure.py`). Where\n"
+        "the retries are spent the execution fails, and the next one resumes; it is counted here too.\n"
+    )
+    return "\n".join(lines)
+
+
+def _job_fields() -> str:
+    """Every field of the job, from the table that a test holds against the SDK."""
+    rows = [(field, ", ".join(f"`{name}`" for name in names)) for field, names in job_fields.SET_BY.items()]
+    rows += [(field, f"fixed: {why}") for field, why in job_fields.FIXED.items()]
+    rows += [(field, f"not offered: {why}") for field, why in job_fields.LEFT_OUT.items()]
+    head = (
+        "\n## Every field of the job\n\n"
+        "All that Google's provider can send for a Cloud Run job, by its Python names. A test walks the SDK's classes\n"
+        "and fails on a field that is missing here.\n\n"
+        "| field | decided by |\n|---|---|\n"
+    )
+    return head + "".join(f"| `{field}` | {by} |\n" for field, by in sorted(rows))
 
 
 def engine_type(key_field: Field[Any]) -> str:
@@ -107,8 +116,12 @@ def _declaration(name: str, key_field: Field[Any]) -> str:
 
 def _row(name: str, key_field: Field[Any]) -> str:
     allowed, effect = key_field.metadata["allowed"], key_field.metadata["effect"]
-    kind = engine_type(key_field).replace("array", "list of strings").replace("object", "map of strings")
+    kind = engine_type(key_field).replace("array", "list of strings").replace("object", _map_of(key_field))
     return f"| `{name}` | {kind} | `{_default(key_field)}` | {_meaning(key_field)} | {allowed} | {effect} |\n"
+
+
+def _map_of(key_field: Field[Any]) -> str:
+    return "map of strings" if str(key_field.type) == "Mapping[str, str]" else "map of entries"
 
 
 def _meaning(key_field: Field[Any]) -> str:

@@ -9,6 +9,8 @@ import pulumi
 from pulumi_gcp import artifactregistry
 
 KEEP_VERSIONS = 10
+PROMOTED_PREFIX = "promoted-"
+"""A tag that begins so keeps its image, however old: another stack may be running it (`gpujob promote`)."""
 DELETE_OLDER_THAN = "2592000s"
 """30 days."""
 
@@ -21,6 +23,8 @@ class RegistryArgs:
     region: str
     repository: str
     labels: Mapping[str, str]
+    kms_key: str
+    """Empty: Google's own keys. Cannot be changed: another key is another repository."""
     disposable: bool
     """False: the engine refuses to delete it, and with it the image that the job runs."""
     readers: Mapping[str, pulumi.Input[str]]
@@ -42,8 +46,9 @@ class Registry(pulumi.ComponentResource):
             location=args.region,
             repository_id=args.repository,
             format="DOCKER",
+            kms_key_name=args.kms_key or None,
             labels=dict(args.labels),
-            cleanup_policies=[_keep_newest(), _delete_old()],
+            cleanup_policies=[_keep_newest(), _keep_promoted(), _delete_old()],
             opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True, protect=not args.disposable),
         )
         self.name = repository.name
@@ -69,6 +74,16 @@ def _keep_newest() -> artifactregistry.RepositoryCleanupPolicyArgs:
         id="keep-newest",
         action="KEEP",
         most_recent_versions=artifactregistry.RepositoryCleanupPolicyMostRecentVersionsArgs(keep_count=KEEP_VERSIONS),
+    )
+
+
+def _keep_promoted() -> artifactregistry.RepositoryCleanupPolicyArgs:
+    return artifactregistry.RepositoryCleanupPolicyArgs(
+        id="keep-promoted",
+        action="KEEP",
+        condition=artifactregistry.RepositoryCleanupPolicyConditionArgs(
+            tag_state="TAGGED", tag_prefixes=[PROMOTED_PREFIX]
+        ),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,8 +9,11 @@ from difflib import get_close_matches
 from typing import Any
 
 from infra.accelerators import CATALOGUE, GIB_PER_VCPU
+from infra.access_rules import check_access
+from infra.cost_rules import check_exposure, check_numbers
+from infra.mount_rules import check_mounts
 from infra.names import check_names
-from infra.problems import Problem, SettingsError
+from infra.problems import Problem, SettingsError, problem_with
 from infra.settings import GPU_TIMEOUT_GA_S, NAMESPACE, Settings, declared_keys, default_of
 from infra.values import typed_value
 
@@ -19,6 +21,10 @@ TIMEOUT_CEILING_S = 168 * 3600
 """What Cloud Run allows any task."""
 GPU_TIMEOUT_PREVIEW_S = 12 * 3600
 """The longest attempt with a GPU that Google's pages mention (preview)."""
+DISK_QUOTA_GIB = 10
+"""Ephemeral disk of one instance without further quota."""
+LIKELY = 0.95
+"""Below this share of executions that finish within their retries there is a warning."""
 
 
 def parse(
@@ -36,26 +42,17 @@ def parse(
             typed[key_field.name] = default_of(key_field) if raw is None else typed_value(key_field, raw)
         except ValueError as error:
             typed[key_field.name] = default_of(key_field)
-            problems.append(_problem(name, f"{raw!r} is {error}"))
+            problems.append(problem_with(name, f"{raw!r} is {error}"))
     settings = Settings(project=project, region=region, endpoints=dict(endpoints or {}), **typed)
-    problems += [*_resources(settings), *_time(settings), *_job(settings)]
+    problems += [*_resources(settings), *_time(settings), *_job(settings), *check_numbers(settings)]
+    problems += [*check_mounts(settings), *check_access(settings)]
     # Names that derive from a project that cannot be would only repeat its problem.
     no_project = any(problem.key == "gcp:project" for problem in problems)
     problems += check_names(replace(settings, project="stand-in") if no_project else settings)
+    problems = problems or list(check_exposure(settings))
     if problems:
         raise SettingsError(problems)
     return replace(settings, warnings=tuple(_warnings(settings)))
-
-
-def _problem(name: str, what: str, paste: str = "", allowed: str = "") -> Problem:
-    key_field = declared_keys()[name]
-    default = default_of(key_field)
-    line = paste or f"{NAMESPACE}:{name}: {_as_yaml(default)}"
-    return Problem(f"{NAMESPACE}:{name}", what, allowed or str(key_field.metadata["allowed"]), line)
-
-
-def _as_yaml(value: Any) -> str:
-    return json.dumps(list(value) if isinstance(value, tuple) else value)
 
 
 def _unknown(values: Mapping[str, str]) -> list[Problem]:
@@ -87,7 +84,7 @@ def _resources(settings: Settings) -> list[Problem]:
     if gpu is None:
         near = get_close_matches(settings.gpu_type, CATALOGUE, n=1, cutoff=0.3) or ["nvidia-l4"]
         what = f"{settings.gpu_type!r} is not a GPU that Cloud Run jobs offer"
-        return [_problem("gpuType", what, f"{NAMESPACE}:gpuType: {near[0]}")]
+        return [problem_with("gpuType", what, f"{NAMESPACE}:gpuType: {near[0]}")]
     problems: list[Problem] = []
     if settings.region and settings.region not in gpu.all_regions:
         elsewhere = [other.name for other in CATALOGUE.values() if settings.region in other.all_regions]
@@ -99,17 +96,19 @@ def _resources(settings: Settings) -> list[Problem]:
     cpus = ", ".join(map(str, gpu.cpus))
     if settings.cpu not in map(str, gpu.cpus):
         what = f"{settings.cpu!r} vCPU do not go with {gpu.name}"
-        problems.append(_problem("cpu", what, f'{NAMESPACE}:cpu: "{gpu.cpus[0]}"', f"{cpus} for {gpu.name}, as text"))
+        problems.append(
+            problem_with("cpu", what, f'{NAMESPACE}:cpu: "{gpu.cpus[0]}"', f"{cpus} for {gpu.name}, as text")
+        )
     match = re.fullmatch(r"([0-9]{1,4})Gi", settings.memory)
     low, high = gpu.memory_floor_gib, gpu.memory_ceiling_gib
     allowed = f"whole gibibytes, {low}Gi to {high}Gi for {gpu.name}"
     if not match or not low <= int(match[1]) <= high or match[1] != str(int(match[1])):
         what = f"{settings.memory!r} does not go with {gpu.name}"
-        problems.append(_problem("memory", what, f"{NAMESPACE}:memory: {low}Gi", allowed))
+        problems.append(problem_with("memory", what, f"{NAMESPACE}:memory: {low}Gi", allowed))
     elif not problems and int(match[1]) > int(settings.cpu) * GIB_PER_VCPU:
         enough = next(n for n in gpu.cpus if n * GIB_PER_VCPU >= int(match[1]))
         what = f"{settings.memory} is more than {settings.cpu} vCPU may have ({GIB_PER_VCPU}Gi each)"
-        problems.append(_problem("memory", what, f'{NAMESPACE}:cpu: "{enough}"', allowed))
+        problems.append(problem_with("memory", what, f'{NAMESPACE}:cpu: "{enough}"', allowed))
     return problems
 
 
@@ -120,10 +119,10 @@ def _time(settings: Settings) -> list[Problem]:
         match = re.fullmatch(r"0*([0-9]+)\s*([a-z]*)", raw.strip())
         seconds = int(match[1]) * units[match[2]] if match and match[2] in units else 0
         proposal = f"{seconds}s" if 0 < seconds <= TIMEOUT_CEILING_S else "43200s"
-        return [_problem("timeout", f"{raw!r} is not a number of seconds", f"{NAMESPACE}:timeout: {proposal}")]
+        return [problem_with("timeout", f"{raw!r} is not a number of seconds", f"{NAMESPACE}:timeout: {proposal}")]
     if settings.timeout_s > TIMEOUT_CEILING_S:
         hours = settings.timeout_s / 3600
-        return [_problem("timeout", f"{raw} ({hours:g} h) is beyond the 168 h that Cloud Run allows any task")]
+        return [problem_with("timeout", f"{raw} ({hours:g} h) is beyond the 168 h that Cloud Run allows any task")]
     return []
 
 
@@ -132,26 +131,24 @@ def _job(settings: Settings) -> list[Problem]:
     retries = settings.max_retries
     if retries == 0:
         what = "0 would let the first maintenance of the host end the job: an interruption is retried or it is the end"
-        problems.append(_problem("maxRetries", what))
+        problems.append(problem_with("maxRetries", what))
     elif not 1 <= retries <= 10:
-        problems.append(_problem("maxRetries", f"{retries} is out of range"))
+        problems.append(problem_with("maxRetries", f"{retries} is out of range"))
     if not 1 <= settings.task_count <= 10_000:
-        problems.append(_problem("taskCount", f"{settings.task_count} is out of range"))
+        problems.append(problem_with("taskCount", f"{settings.task_count} is out of range"))
     elif not 1 <= settings.parallelism <= settings.task_count:
         what = f"{settings.parallelism} tasks at a time, of {settings.task_count}"
         problems.append(
-            _problem("parallelism", what, f"{NAMESPACE}:parallelism: {settings.task_count}", "1 to taskCount")
+            problem_with("parallelism", what, f"{NAMESPACE}:parallelism: {settings.task_count}", "1 to taskCount")
         )
     if settings.image and not re.fullmatch(r"[a-z0-9.:-]+(/[a-z0-9._-]+)+@sha256:[0-9a-f]{64}", settings.image):
         what = f"{settings.image!r} does not name one image for ever: a tag can be moved, a digest cannot"
         paste = f"{NAMESPACE}:image: {settings.image.split('@')[0].split(':')[0]}@sha256:<64 hex digits>"
-        problems.append(_problem("image", what, paste))
+        problems.append(problem_with("image", what, paste))
     if settings.soft_delete_seconds != 0 and not 604_800 <= settings.soft_delete_seconds <= 7_776_000:
-        problems.append(_problem("softDeleteSeconds", f"{settings.soft_delete_seconds} is out of range"))
+        problems.append(problem_with("softDeleteSeconds", f"{settings.soft_delete_seconds} is out of range"))
     if settings.bucket_role not in ("roles/storage.objectUser", "roles/storage.objectAdmin"):
-        problems.append(_problem("bucketRole", f"{settings.bucket_role!r} is not a role that the job needs"))
-    if settings.gpu_usd_per_hour and not re.fullmatch(r"[0-9]+(\.[0-9]+)?", settings.gpu_usd_per_hour):
-        problems.append(_problem("gpuUsdPerHour", f"{settings.gpu_usd_per_hour!r} is not a number"))
+        problems.append(problem_with("bucketRole", f"{settings.bucket_role!r} is not a role that the job needs"))
     return problems
 
 
@@ -177,5 +174,22 @@ def _warnings(settings: Settings) -> list[str]:
     if settings.exposure.usd is None:
         found.append(
             f"{NAMESPACE}:gpuUsdPerHour: no list price of {gpu.name} is known here, so the exposure is in hours only."
+        )
+    if settings.egress == "ALL_TRAFFIC":
+        found.append(
+            f"{NAMESPACE}:egress: ALL_TRAFFIC sends the bucket mount through the VPC too: the subnetwork needs Private "
+            "Google Access, and whatever else the worker downloads needs Cloud NAT."
+        )
+    if settings.ephemeral_disk and int(settings.ephemeral_disk.removesuffix("Gi")) > DISK_QUOTA_GIB:
+        found.append(
+            f"{NAMESPACE}:ephemeralDisk: {settings.ephemeral_disk} is above the {DISK_QUOTA_GIB}Gi an instance that "
+            "projects start with; without more quota the API refuses the job."
+        )
+    expected = settings.expectation
+    if expected is not None and expected.finished < LIKELY:
+        found.append(
+            f"{NAMESPACE}:maxRetries: {settings.max_retries} retries are spent before {settings.training_hours} h of "
+            f"training are done in {1 - expected.finished:.0%} of executions (at {settings.interruptions_per_day} "
+            "interruptions a day). The next execution resumes where it ended; or raise maxRetries."
         )
     return found

@@ -10,7 +10,6 @@ import pulumi_gcp as gcp
 from infra.settings import Settings
 
 ALWAYS = ("artifactregistry", "iam", "run", "storage")
-TO_BUILD = ("cloudbuild",)
 
 
 @dataclass(frozen=True)
@@ -22,8 +21,15 @@ class ServicesArgs:
 
     @classmethod
     def of(cls, settings: Settings) -> ServicesArgs:
-        """Cloud Build only where an image is built."""
-        return cls(project=settings.project, apis=(*ALWAYS, *(TO_BUILD if settings.builds_image else ())))
+        """Only what this stack's settings need."""
+        needed = {
+            "cloudbuild": settings.builds_image,
+            "cloudkms": bool(settings.kms_key),
+            "compute": settings.uses_network,
+            "secretmanager": bool(settings.secrets),
+            "binaryauthorization": settings.binary_authorization,
+        }
+        return cls(project=settings.project, apis=(*ALWAYS, *(api for api, is_needed in needed.items() if is_needed)))
 
 
 class Services(pulumi.ComponentResource):

@@ -7,6 +7,8 @@ import re
 from dataclasses import Field
 from typing import Any
 
+from infra.mounts import ReadOnlyBucket
+
 
 def typed_value(key_field: Field[Any], raw: str) -> Any:
     """The value of a key from its raw text. Raises ValueError whose text completes "`...` is"."""
@@ -21,7 +23,40 @@ def typed_value(key_field: Field[Any], raw: str) -> Any:
         if raw not in ("true", "false"):
             raise ValueError("neither true nor false")
         return raw == "true"
+    if "ReadOnlyBucket" in kind:
+        return _read_only_buckets(raw)
     return _texts(kind, raw)
+
+
+def _read_only_buckets(raw: str) -> dict[str, ReadOnlyBucket]:
+    fields = {"bucket": "bucket", "mountPath": "mount_path", "folder": "folder"}
+    found: dict[str, ReadOnlyBucket] = {}
+    for name, entry in _entries(raw).items():
+        if not isinstance(entry, dict):
+            # A wrong value of a setting, not a wrong type of a program.
+            raise ValueError(  # noqa: TRY004
+                f"holding {json.dumps(entry)} under {name}, where bucket and mountPath are expected"
+            )
+        given: dict[str, Any] = entry
+        wrong = [key for key in given if key not in fields] + [
+            key for key in ("bucket", "mountPath") if key not in given
+        ]
+        if wrong:
+            raise ValueError(
+                f"not right under {name} ({', '.join(wrong)}): bucket, mountPath and perhaps folder go there"
+            )
+        found[name] = ReadOnlyBucket(**{fields[key]: _text(value) for key, value in given.items()})
+    return found
+
+
+def _entries(raw: str) -> dict[str, Any]:
+    try:
+        value: Any = json.loads(raw)
+    except json.JSONDecodeError:
+        value = None
+    if not isinstance(value, dict):
+        raise ValueError("not a map of names to entries")  # noqa: TRY004 - as above
+    return value
 
 
 def _texts(kind: str, raw: str) -> Any:

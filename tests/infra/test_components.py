@@ -65,6 +65,11 @@ EXPECTED = {
         "labels": LABELS,
         "cleanupPolicies": [
             {"id": "keep-newest", "action": "KEEP", "mostRecentVersions": {"keepCount": 10}},
+            {
+                "id": "keep-promoted",
+                "action": "KEEP",
+                "condition": {"tagState": "TAGGED", "tagPrefixes": ["promoted-"]},
+            },
             {"id": "delete-old", "action": "DELETE", "condition": {"tagState": "ANY", "olderThan": "2592000s"}},
         ],
     },

@@ -10,7 +10,8 @@ from dockerfile_parse import DockerfileParser
 
 from infra.accelerators import CATALOGUE
 from infra.image import build_args
-from infra.job import COMMAND, MOUNT_OPTIONS
+from infra.job import COMMAND
+from infra.volumes import MOUNT_OPTIONS
 
 ROOT = Path(__file__).parents[2]
 

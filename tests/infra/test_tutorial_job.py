@@ -8,7 +8,7 @@ gcloud beta run jobs deploy gpu-resilient-job --source . --gpu=1 --gpu-type=nvid
 
 from copy import deepcopy
 
-from infra.job import MOUNT_OPTIONS
+from infra.volumes import MOUNT_OPTIONS
 from tests.infra.conftest import DIGEST
 
 JOB = "gcp:cloudrunv2/job:Job"

@@ -107,6 +107,101 @@ REFUSED = [
     ("a workload with a path", {"workload": "../x"}, ["gpujob:workload", "language_model"]),
     ("a key with a typing mistake", {"gpuTyp": "x"}, ["gpujob:gpuTyp", "did you mean gpujob:gpuType?", "config rm"]),
     ("a key of somebody else", {"zzz": "x"}, ["gpujob:zzz", "no such key", "docs/configuration.md"]),
+    (
+        "a secret that moves",
+        {"secrets": {"TOKEN": "projects/demo-project/secrets/t/versions/latest"}},
+        ["gpujob:secrets", "TOKEN", "moves", "change the number", "secrets/api-token/versions/1"],
+    ),
+    (
+        "a secret without a version",
+        {"secrets": {"TOKEN": "projects/demo-project/secrets/t"}},
+        ["gpujob:secrets", "not which version"],
+    ),
+    ("a secret itself", {"secrets": {"TOKEN": "hunter2"}}, ["gpujob:secrets", "not a version of a secret"]),
+    (
+        "a variable both plain and secret",
+        {"env": {"A": "x"}, "secrets": {"A": "projects/demo-project/secrets/t/versions/1"}},
+        ["gpujob:secrets", "set by env as well"],
+    ),
+    (
+        "a secret under a name of the job's own",
+        {"secrets": {"MAX_RETRIES": "projects/demo-project/secrets/t/versions/1"}},
+        ["gpujob:secrets", "MAX_RETRIES is set by Cloud Run or by the job itself"],
+    ),
+    ("tags without a network", {"networkTags": ["gpu"]}, ["gpujob:networkTags", "neither network nor subnetwork"]),
+    ("egress without a network", {"egress": "ALL_TRAFFIC"}, ["gpujob:egress", "neither network nor subnetwork"]),
+    ("an unknown egress", {"network": "n", "egress": "ALL"}, ["gpujob:egress", "PRIVATE_RANGES_ONLY or ALL_TRAFFIC"]),
+    ("a network in upper case", {"network": "Default"}, ["gpujob:network", "'Default' is not a network"]),
+    (
+        "a subnetwork elsewhere",
+        {"subnetwork": "projects/host-project/regions/us-east4/subnetworks/s"},
+        ["gpujob:subnetwork", "in us-east4, the job in europe-west4", "regions/europe-west4/subnetworks/s"],
+    ),
+    (
+        "a key elsewhere",
+        {"kmsKey": "projects/k-project/locations/global/keyRings/r/cryptoKeys/k"},
+        ["gpujob:kmsKey", "the key is in global", "locations/europe-west4/keyRings"],
+    ),
+    ("a key by its short name", {"kmsKey": "k"}, ["gpujob:kmsKey", "not a key", "keyRings/RING/cryptoKeys/KEY"]),
+    (
+        "a mounted bucket without a path",
+        {"readOnlyBuckets": {"data": {"bucket": "our-data"}}},
+        ["gpujob:readOnlyBuckets", "not right under data (mountPath)"],
+    ),
+    (
+        "a mounted bucket as a text",
+        {"readOnlyBuckets": {"data": "our-data"}},
+        ["gpujob:readOnlyBuckets", "under data", "bucket and mountPath are expected"],
+    ),
+    (
+        "a mounted bucket by its address",
+        {"readOnlyBuckets": {"data": {"bucket": "gs://our-data", "mountPath": "/data"}}},
+        ["gpujob:readOnlyBuckets", "without gs://"],
+    ),
+    (
+        "the checkpoint bucket mounted twice",
+        {"readOnlyBuckets": {"data": {"bucket": "gpu-checkpoints-demo-project", "mountPath": "/data"}}},
+        ["gpujob:readOnlyBuckets", "this stack's checkpoint bucket"],
+    ),
+    (
+        "a volume that bears the checkpoints' name",
+        {"readOnlyBuckets": {"checkpoint-volume": {"bucket": "our-data", "mountPath": "/data"}}},
+        ["gpujob:readOnlyBuckets", "cannot name a volume"],
+    ),
+    (
+        "a mount inside another",
+        {"readOnlyBuckets": {"data": {"bucket": "our-data", "mountPath": "/checkpoints/data"}}},
+        ["gpujob:readOnlyBuckets", "/checkpoints/data and /checkpoints lie within one another"],
+    ),
+    (
+        "a disk on the checkpoints",
+        {"ephemeralDisk": "10Gi", "ephemeralDiskPath": "/checkpoints"},
+        ["gpujob:ephemeralDiskPath", "lie within one another"],
+    ),
+    ("a disk in gigabytes", {"ephemeralDisk": "10GB"}, ["gpujob:ephemeralDisk", "gpujob:ephemeralDisk: 10Gi"]),
+    (
+        "an execution that could cost too much",
+        {"maxExposureUsd": "20"},
+        ["gpujob:maxExposureUsd", "50.23 USD", "12 h x 4 attempts x 1 task x 1.05 USD/h", "20 USD", "timeout: 17200s"],
+    ),
+    (
+        "a limit that no timeout could keep",
+        {"maxExposureUsd": "0.1"},
+        ["gpujob:maxExposureUsd", 'gpujob:maxExposureUsd: "50.23"'],
+    ),
+    (
+        "a limit without a price",
+        {"maxExposureUsd": "20", "gpuType": "nvidia-rtx-pro-6000", "cpu": "20", "memory": "80Gi"},
+        ["gpujob:gpuUsdPerHour", "no price of nvidia-rtx-pro-6000", "cannot be held"],
+    ),
+    ("a limit that is no number", {"maxExposureUsd": "20 USD"}, ["gpujob:maxExposureUsd", "a number like 100"]),
+    ("a training of no time", {"trainingHours": "0"}, ["gpujob:trainingHours"]),
+    ("an interruption every minute", {"interruptionsPerDay": "1440"}, ["gpujob:interruptionsPerDay", "at most 24"]),
+    (
+        "attempts that end before training begins",
+        {"trainingHours": "1", "timeout": "60s"},
+        ["gpujob:timeout", "first new step"],
+    ),
     ("no project", {"project": ""}, ["gcp:project", "not set", "pulumi config set gcp:project"]),
     (
         "the placeholder of the stack file as project",
@@ -193,3 +288,27 @@ def test_a_digest_is_taken_and_nothing_is_built_for_it():
 
 def test_a_digest_out_of_the_own_repository_keeps_the_repository():
     assert settings(image=f"europe-west4-docker.pkg.dev/demo-project/gpujob/worker@{DIGEST}").owns_repository
+
+
+def test_the_timeout_that_is_proposed_fits_the_limit():
+    assert settings(maxExposureUsd="20", timeout="17200s").exposure.usd <= 20
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"network": "n", "egress": "ALL_TRAFFIC"}, "Private Google Access"),
+        ({"ephemeralDisk": "100Gi"}, "above the 10Gi"),
+        ({"trainingHours": "100"}, "raise maxRetries"),
+    ],
+)
+def test_what_works_but_deserves_a_second_look_is_warned_about(values, said):
+    assert [said in w for w in settings(timeout="3600s", **values).warnings] == [True]
+    assert settings(timeout="3600s").warnings == ()
+
+
+def test_a_secret_of_the_own_project_is_named_shortly_and_another_in_full():
+    versions = settings(
+        secrets={"B": "projects/demo-project/secrets/b/versions/2", "A": "projects/123/secrets/a/versions/1"}
+    ).secret_versions
+    assert [version.seen_from("demo-project") for version in versions.values()] == ["projects/123/secrets/a", "b"]
