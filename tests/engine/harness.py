@@ -141,7 +141,7 @@ def run_until_interrupted(trial: Trial, place: str, step: int) -> None:
 
 def run_until_stopped(trial: Trial, place: str, step: int, *, grace_s: float = 10.0) -> int:
     """A stop comes exactly there; returns the exit code. The attempt's threads stay where the stop held them."""
-    left = threading.Event()
+    asked, left = threading.Event(), threading.Event()
     codes: list[int] = []
 
     def exit_process(code: int) -> NoReturn:
@@ -154,12 +154,15 @@ def run_until_stopped(trial: Trial, place: str, step: int, *, grace_s: float = 1
 
     def at(here: str, now: int) -> None:
         if (here, now) == (place, step):
+            asked.set()
             shutdown.request()
 
     trial.shutdown, trial.at = shutdown, at
     # Threads of an attempt that "ended" must not touch the generators of the next: they are all held or gone by then.
     attempt = threading.Thread(target=trial.run, daemon=True)
     attempt.start()
+    if not asked.wait(timeout=120):  # torch's first optimizer imports for many seconds on a busy machine
+        raise AssertionError(f"never came to {place} of step {step}")
     if not left.wait(timeout=grace_s + 5):
         raise AssertionError("the stop did not end the attempt")
     return codes[0]

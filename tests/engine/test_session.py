@@ -76,7 +76,7 @@ class Loop:
                 return None
         else:
             threading.Thread(target=attempt, daemon=True).start()
-            assert left.wait(10)
+            assert left.wait(120)
         return {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
 
 

@@ -125,9 +125,10 @@ class TestShutdown:
         codes: list[int] = []
 
         def exit_process(code: int):
-            if not codes:  # a process ends once
-                codes.append(code)
-                raise SystemExit(code)
+            codes.append(code)
+            if threading.current_thread() is not threading.main_thread():
+                threading.Event().wait()  # the deadline's thread: a process that has left does nothing more
+            raise SystemExit(code)
 
         return Shutdown(exit_process=exit_process, end_children=lambda: None), codes
 
