@@ -35,6 +35,11 @@ RUN if [ -n "$TORCH_REQUIREMENT" ]; then \
 
 COPY app/ app/
 
+# What the image says about itself; the build adds org.opencontainers.image.revision, the hash of its whole context.
+LABEL org.opencontainers.image.title="gpujob worker" \
+      org.opencontainers.image.description="GPU training that resumes exactly after an interruption" \
+      org.opencontainers.image.base.name="docker.io/library/python:3.11.14-slim-bookworm"
+
 # An own user, to whom the job mounts the bucket (infra/volumes.py). Caches (of torch's compiler, of the loader) go to its home.
 USER 10001:10001
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, ResourceProvider, UpdateResult
+from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, ReadResult, ResourceProvider, UpdateResult
 
 REBUILD_ON = ("contextHash", "buildArgs", "repositoryUrl", "project", "region", "kmsKey")
 """Inputs that end in another image, or in an image elsewhere. A new build account or bucket alone builds nothing."""
@@ -22,7 +22,8 @@ class BuildProvider(ResourceProvider):
 
     def configure(self, req: ConfigureRequest) -> None:
         """Keep the stack's connection settings in this process."""
-        names = ("cloudBuildCustomEndpoint", "storageCustomEndpoint", "loggingCustomEndpoint", "accessToken")
+        endpoints = ("cloudBuild", "storage", "logging", "artifactRegistry")
+        names = [*(f"{product}CustomEndpoint" for product in endpoints), "accessToken"]
         self._connection = {name: str(req.config.get(f"gcp:{name}") or "") for name in names}
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
@@ -37,10 +38,24 @@ class BuildProvider(ResourceProvider):
         """Build anew."""
         return UpdateResult(self._build(_news))
 
+    def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
+        """On a refresh: an image that vanished from the registry is forgotten, so that the next update builds it."""
+        from infra.connection import Connection
+        from infra.image_registry import RegistryError, image_exists
+
+        known = {name: value for name, value in props.items() if not name.startswith("__")}
+        try:
+            there = image_exists(str(known["image"]), Connection.from_config(self._connection))
+        except RegistryError:
+            sys.tracebacklimit = 0
+            raise
+        return ReadResult(id_, known) if there else ReadResult("", {})
+
     # delete: nothing to do. Images go with their repository, or by its cleanup rules.
 
     def _build(self, props: dict[str, Any]) -> dict[str, Any]:
-        from infra.cloud_build import BuildError, BuildRequest, Connection, build
+        from infra.cloud_build import BuildError, BuildRequest, build
+        from infra.connection import Connection
 
         inputs = {name: value for name, value in props.items() if not name.startswith("__")}
         try:

@@ -5,7 +5,6 @@ Runs in the dynamic provider's process, with Google's own clients; knows nothing
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,9 +14,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from google.api_core.exceptions import Forbidden, GoogleAPICallError, PreconditionFailed
-from google.auth.credentials import AnonymousCredentials, Credentials
 from google.cloud.devtools import cloudbuild_v1 as cb
 
+from infra.connection import Connection, reach_directly
 from infra.context import context_hash, pack
 
 IMAGE_NAME = "worker"
@@ -75,43 +74,13 @@ class BuildRequest:
         return f"{self.image}:context-{self.context_hash[:12]}"
 
 
-@dataclass(frozen=True)
-class Connection:
-    """Where Google's APIs are. All empty: Google's own, with application-default credentials."""
-
-    build_url: str = ""
-    storage_url: str = ""
-    logging_url: str = ""
-    token: str = ""
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, str]) -> Connection:
-        """From the `gcp:` keys that the Google provider reads too."""
-        return cls(
-            build_url=config["cloudBuildCustomEndpoint"],
-            storage_url=config["storageCustomEndpoint"],
-            logging_url=config["loggingCustomEndpoint"],
-            token=config["accessToken"],
-        )
-
-    def credentials(self, url: str) -> Credentials | None:
-        """None stands for application-default credentials. Plain http never carries a token."""
-        if urlsplit(url).scheme == "http":
-            return AnonymousCredentials()
-        if self.token:
-            from google.oauth2.credentials import Credentials as TokenCredentials
-
-            return TokenCredentials(self.token)
-        return None
-
-
 def build(
     request: BuildRequest, connection: Connection, *, root: Path = ROOT, sleep: Sleep = time.sleep
 ) -> dict[str, str]:
     """Build the image of `root` and return image (by digest), digest, buildId and logUrl. Raises BuildError."""
     if context_hash(root) != request.context_hash:
         raise BuildError("the build context changed while `pulumi up` was at work; nothing was built. Run it again.")
-    _reach_directly(connection)
+    reach_directly(connection)
     object_name = _upload(request, connection, pack(root))
     client = _build_client(connection)
     finished = _run(client, request, object_name, sleep)
@@ -129,6 +98,7 @@ def build(
 def build_spec(request: BuildRequest, object_name: str) -> cb.Build:
     """The build as Cloud Build is asked for it. What is listed in `images` is pushed, and its digest reported."""
     arguments = [f"--build-arg={name}={value}" for name, value in sorted(request.build_args.items())]
+    arguments.append(f"--label=org.opencontainers.image.revision=context-{request.context_hash}")
     return cb.Build(
         source=cb.Source(storage_source=cb.StorageSource(bucket=request.source_bucket, object_=object_name)),
         steps=[
@@ -141,15 +111,6 @@ def build_spec(request: BuildRequest, object_name: str) -> cb.Build:
         options=cb.BuildOptions(logging=cb.BuildOptions.LoggingMode.CLOUD_LOGGING_ONLY),
         tags=["gpujob"],
     )
-
-
-def _reach_directly(connection: Connection) -> None:
-    """No proxy of the environment stands between this process and an endpoint in plain http: that is this machine."""
-    plain = [urlsplit(url) for url in (connection.build_url, connection.storage_url, connection.logging_url)]
-    hosts = sorted({parts.hostname for parts in plain if parts.scheme == "http" and parts.hostname})
-    for name in ("NO_PROXY", "no_proxy"):
-        known = os.environ.get(name, "").split(",")
-        os.environ[name] = ",".join([*filter(None, known), *(host for host in hosts if host not in known)])
 
 
 def _upload(request: BuildRequest, connection: Connection, archive: bytes) -> str:

@@ -8,7 +8,8 @@ import pytest
 from pulumi.dynamic import Config, ConfigureRequest
 
 from infra.builder import REBUILD_ON, BuildProvider
-from infra.cloud_build import BuildError, BuildRequest, Connection, build
+from infra.cloud_build import BuildError, BuildRequest, build
+from infra.connection import Connection
 from infra.context import context_hash, pack
 from tests.infra.fake_build import DIGEST, FakeGoogle, serve
 
@@ -104,7 +105,13 @@ def test_the_whole_build_that_is_asked_for(tree, google):
         "steps": [
             {
                 "name": "gcr.io/cloud-builders/docker",
-                "args": ["build", f"--tag={tag}", "--build-arg=CUDA_MAJOR=12", "."],
+                "args": [
+                    "build",
+                    f"--tag={tag}",
+                    "--build-arg=CUDA_MAJOR=12",
+                    f"--label=org.opencontainers.image.revision=context-{context_hash(tree)}",
+                    ".",
+                ],
             }
         ],
         "images": [tag],
