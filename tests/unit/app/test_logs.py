@@ -12,6 +12,7 @@ from app import logs
 @pytest.fixture
 def on_cloud_run(monkeypatch):
     monkeypatch.setenv("CLOUD_RUN_JOB", "trainer")
+    monkeypatch.setattr(logs, "_FIELDS", {})
 
 
 def test_on_cloud_run_a_line_is_one_json_object(on_cloud_run, capfd):
