@@ -8,6 +8,7 @@ from infra.checkpoints import Checkpoints, CheckpointsArgs
 from infra.delivery import deliver
 from infra.identity import Account, AccountArgs
 from infra.job import GpuJob, GpuJobArgs
+from infra.observability import observe
 from infra.services import Services, ServicesArgs
 
 stack = settings.load()
@@ -28,6 +29,8 @@ job = GpuJob(
     # Without its grants the first task could neither start nor read its own checkpoints.
     pulumi.ResourceOptions(depends_on=[*services.enabled, *checkpoints.grants, *readable]),
 )
+
+observe(stack, after_services)
 
 for name, value in outputs.exports(
     stack, image=delivery.image, image_digest=delivery.digest, service_account=account.email, job_id=job.id

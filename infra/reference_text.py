@@ -58,7 +58,8 @@ your project.
 Roles on the project: `roles/serviceusage.serviceUsageAdmin`, `roles/iam.serviceAccountAdmin`,
 `roles/iam.serviceAccountUser`, `roles/resourcemanager.projectIamAdmin` (one grant: the build account may write logs),
 `roles/storage.admin`, `roles/artifactregistry.admin`, `roles/cloudbuild.builds.editor`, `roles/run.admin`,
-`roles/logging.viewer` (to show the end of a failed build's log). A stack with a pinned `image` needs neither the Cloud
+`roles/logging.viewer` (to show the end of a failed build's log), `roles/logging.configWriter` and
+`roles/monitoring.editor` (unless `observability` is false). A stack with a pinned `image` needs neither the Cloud
 Build nor the project IAM role. With `secrets`: `roles/secretmanager.admin` on those secrets. With `readOnlyBuckets`:
 `roles/storage.admin` on those buckets.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from infra.accelerators import CATALOGUE, GIB_PER_VCPU
 from infra.access_rules import check_access
+from infra.alert_rules import alert_warnings, check_alerts
 from infra.cost_rules import check_exposure, check_numbers
 from infra.mount_rules import check_mounts
 from infra.names import check_names
@@ -45,7 +46,7 @@ def parse(
             problems.append(problem_with(name, f"{raw!r} is {error}"))
     settings = Settings(project=project, region=region, endpoints=dict(endpoints or {}), **typed)
     problems += [*_resources(settings), *_time(settings), *_job(settings), *check_numbers(settings)]
-    problems += [*check_mounts(settings), *check_access(settings)]
+    problems += [*check_mounts(settings), *check_access(settings), *check_alerts(settings)]
     # Names that derive from a project that cannot be would only repeat its problem.
     no_project = any(problem.key == "gcp:project" for problem in problems)
     problems += check_names(replace(settings, project="stand-in") if no_project else settings)
@@ -154,7 +155,7 @@ def _job(settings: Settings) -> list[Problem]:
 
 def _warnings(settings: Settings) -> list[str]:
     gpu, seconds = settings.accelerator, settings.timeout_s
-    found: list[str] = []
+    found = list(alert_warnings(settings))
     if seconds > GPU_TIMEOUT_PREVIEW_S:
         found.append(
             f"{NAMESPACE}:timeout: {seconds}s IS ABOVE THE 12 h THAT GOOGLE'S PAGES NAME FOR A GPU TASK. "

@@ -26,6 +26,8 @@ class ServicesArgs:
             "cloudbuild": settings.builds_image,
             "cloudkms": bool(settings.kms_key),
             "compute": settings.uses_network,
+            "logging": settings.observability,
+            "monitoring": settings.observability,
             "secretmanager": bool(settings.secrets),
             "binaryauthorization": settings.binary_authorization,
         }

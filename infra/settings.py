@@ -12,6 +12,7 @@ from typing import Any
 
 from infra.accelerators import CATALOGUE, Accelerator
 from infra.exposure import Expectation, Exposure, expected_case, worst_case
+from infra.keys.alerts import AlertKeys
 from infra.keys.cost import CostKeys
 from infra.keys.declaring import NAMESPACE, camel, default_of
 from infra.keys.image import ImageKeys
@@ -30,6 +31,7 @@ GROUPS: Mapping[str, type] = {
     "The image": ImageKeys,
     "Storage": StorageKeys,
     "Network, encryption, attestation": SecurityKeys,
+    "Alerts": AlertKeys,
     "Names and protection": NameKeys,
     "Cost": CostKeys,
 }
@@ -37,7 +39,7 @@ GROUPS: Mapping[str, type] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(CostKeys, NameKeys, SecurityKeys, StorageKeys, ImageKeys, JobKeys):
+class Settings(CostKeys, NameKeys, AlertKeys, SecurityKeys, StorageKeys, ImageKeys, JobKeys):
     """A validated stack. Made by `infra.rules.parse`, which raises SettingsError; never by hand outside of tests."""
 
     project: str

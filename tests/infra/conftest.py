@@ -60,6 +60,9 @@ class _Cloud(pulumi.runtime.Mocks):
                 return {"url": f"gs://{inputs['name']}"}
             case "gcp:artifactregistry/repository:Repository":
                 return {"name": inputs["repositoryId"]}
+            case "gcp:monitoring/notificationChannel:NotificationChannel":
+                address = inputs["labels"]["email_address"]
+                return {"name": f"projects/{inputs['project']}/notificationChannels/{address}"}
             case "pulumi-python:dynamic/gpujob:BuiltImage":
                 return {"image": f"{inputs['repositoryUrl']}/worker@{DIGEST}", "digest": DIGEST}
             case _:

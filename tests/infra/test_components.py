@@ -93,7 +93,9 @@ EXPECTED = {
         },
     },
 }
-SERVICES = ("artifactregistry", "cloudbuild", "iam", "run", "storage")
+SERVICES = ("artifactregistry", "cloudbuild", "iam", "logging", "monitoring", "run", "storage")
+OBSERVING = ("gcp:logging/", "gcp:monitoring/")
+"""Types of test_observability.py."""
 EXPECTED |= {
     ("gcp:projects/service:Service", f"services-{api}"): {
         "project": "demo-project",
@@ -120,8 +122,10 @@ def test_registers_nothing_else(deploy):
         ("gpujob:infra:Registry", "registry"),
         ("gpujob:infra:Image", "image"),
         ("gpujob:infra:GpuJob", "gpu"),
+        ("gpujob:infra:Observability", "observability"),
     }
-    assert set(deploy().inputs) - components == {*EXPECTED, ("gcp:cloudrunv2/job:Job", "gpu-job")}
+    others = {which for which in deploy().inputs if not which[0].startswith(OBSERVING)}
+    assert others - components == {*EXPECTED, ("gcp:cloudrunv2/job:Job", "gpu-job")}
 
 
 def test_a_disposable_stack_may_be_emptied(deploy):

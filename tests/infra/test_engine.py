@@ -53,6 +53,6 @@ def test_a_preview_builds_nothing_calls_nobody_and_rewrites_no_file(pulumi):
     before = {path: path.read_bytes() for path in tracked}
     result = pulumi("preview")
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "24 to create" in result.stdout
+    assert "42 to create" in result.stdout
     assert "[unknown]" in result.stdout  # the image's digest
     assert {path: path.read_bytes() for path in tracked} == before

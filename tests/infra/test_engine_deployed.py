@@ -42,7 +42,7 @@ def stack_of_a_copy(tmp_path_factory):
 def stack(stack_of_a_copy):
     """Deployed; each test leaves settings and files as it found them, though perhaps destroyed."""
     if not stack_of_a_copy.inventory():
-        assert stack_of_a_copy.changes("up") == {"create": 24}
+        assert stack_of_a_copy.changes("up") == {"create": 42}
     return stack_of_a_copy
 
 

@@ -166,4 +166,4 @@ def test_nothing_of_it_is_declared_where_nothing_was_set(deploy):
     assert not {"encryptionKey", "vpcAccess"} & set(task(registered))
     assert "binaryAuthorization" not in registered.only(JOB)
     assert ("gpujob:infra:Access", "access") not in registered.inputs
-    assert apis(registered) == {"artifactregistry", "cloudbuild", "iam", "run", "storage"}
+    assert apis(registered) == {"artifactregistry", "cloudbuild", "iam", "logging", "monitoring", "run", "storage"}

@@ -57,8 +57,10 @@ def test_every_setting_about_the_job_decides_a_field():
     elsewhere = {
         "imageReaders": "the repository",
         **dict.fromkeys(("bucketRole", "softDeleteSeconds", "hierarchicalNamespace"), "the bucket"),
-        **dict.fromkeys(("buildAccountName", "sourceBucketName", "repositoryName"), "the build"),
+        **dict.fromkeys(("buildAccountName", "sourceBucketName"), "the build"),
         **dict.fromkeys(("gpuUsdPerHour", "maxExposureUsd", "trainingHours", "interruptionsPerDay"), "no resource"),
+        **dict.fromkeys(("observability", "notificationEmails", "noProgressMinutes", "atRiskMinutes"), "the alerts"),
+        "retriesLeft": "the alerts",
     }
     assert deciding | set(elsewhere) == {*declared_keys(), "gcp:project", "gcp:region"}
 
@@ -78,16 +80,70 @@ def test_what_the_program_sends_is_what_the_table_says_it_can(deploy):
     assert sent(job) == {*SET_BY, *FIXED}
 
 
-def sent(tree: dict, prefix: str = "") -> set[str]:
-    """Dotted names, in Python's spelling, of every leaf of a job's inputs."""
-    found: set[str] = set()
+def sent(job: dict) -> set[str]:
+    return set(leaves(job))
+
+
+def leaves(tree: dict, prefix: str = "") -> dict[str, list]:
+    """Dotted names, in Python's spelling, of every leaf of a job's inputs, with its values in order."""
+    found: dict[str, list] = {}
     for name, value in tree.items():
         path = prefix + re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
         entries = value if isinstance(value, list) else [value]
         nested = [entry for entry in entries if isinstance(entry, dict)]
         if nested and not path.endswith(("labels", "limits")):
             for entry in nested:
-                found |= sent(entry, f"{path}.")
+                for field, values in leaves(entry, f"{path}.").items():
+                    found.setdefault(field, []).extend(values)
         else:
-            found.add(path)
+            found.setdefault(path, []).extend(entries)
     return found
+
+
+OTHERWISE = {
+    "gpuType": {"gpuType": "nvidia-rtx-pro-6000", "cpu": "20", "memory": "80Gi"},
+    "cpu": {"cpu": "6"},
+    "memory": {"memory": "24Gi", "cpu": "6"},
+    "timeout": {"timeout": "3600s"},
+    "maxRetries": {"maxRetries": "5"},
+    "taskCount": {"taskCount": "4"},
+    "parallelism": {"parallelism": "2", "taskCount": "4"},
+    "requireGpu": {"requireGpu": "false"},
+    "workload": {"workload": "countdown"},
+    "workloadArgs": {"workloadArgs": '["--steps", "9"]'},
+    "env": {"env": '{"A": "1"}'},
+    "secrets": {"secrets": '{"TOKEN": "projects/demo-project/secrets/s/versions/1"}'},
+    "labels": {"labels": '{"team": "a"}'},
+    "mountPath": {"mountPath": "/data"},
+    "readOnlyBuckets": {"readOnlyBuckets": '{"data": {"bucket": "our-data", "mountPath": "/data"}}'},
+    "ephemeralDisk": {"ephemeralDisk": "10Gi"},
+    "ephemeralDiskPath": {"ephemeralDiskPath": "/cache", "ephemeralDisk": "10Gi"},
+    "network": {"network": "default"},
+    "subnetwork": {"subnetwork": "default"},
+    "networkTags": {"networkTags": '["gpu"]', "network": "default"},
+    "egress": {"egress": "ALL_TRAFFIC", "network": "default"},
+    "kmsKey": {"kmsKey": "projects/demo-project/locations/europe-west4/keyRings/r/cryptoKeys/k"},
+    "binaryAuthorization": {"binaryAuthorization": "true"},
+    "image": {"image": "europe-west4-docker.pkg.dev/demo-project/gpujob/worker@sha256:" + "a" * 64},
+    "bucketName": {"bucketName": "another-bucket"},
+    "accountName": {"accountName": "another-account"},
+    "jobName": {"jobName": "another-job"},
+    "repositoryName": {"repositoryName": "another"},
+    "nameSuffix": {"nameSuffix": "b"},
+    "disposable": {"disposable": "true"},
+}
+"""Each setting that decides something about the job, set otherwise, with what it needs beside it."""
+
+
+def test_every_setting_that_decides_a_field_is_tried_otherwise():
+    assert set(OTHERWISE) == {n for names in SET_BY.values() for n in names if not n.startswith("gcp:")}
+
+
+@pytest.mark.parametrize("setting", sorted(OTHERWISE))
+def test_a_setting_changes_the_fields_that_the_table_says_it_decides_and_no_other(deploy, setting):
+    kind = "gcp:cloudrunv2/job:Job"
+    before, after = leaves(deploy().only(kind)), leaves(deploy(**OTHERWISE[setting]).only(kind))
+    changed = {field for field in before.keys() | after.keys() if before.get(field) != after.get(field)}
+    decided = {field for field, names in SET_BY.items() if set(names) & set(OTHERWISE[setting])}
+    assert changed
+    assert changed <= decided

@@ -23,8 +23,11 @@ def test_an_uploaded_build_context_is_never_worth_protecting(deploy):
 
 
 def test_what_has_a_fixed_name_is_deleted_before_it_is_replaced(deploy):
-    registered = deploy(imageReaders='["group:a@example.com"]')
+    registered = deploy(imageReaders='["group:a@example.com"]', notificationEmails='["a@example.com"]')
+    # Those of Monitoring are named by the API: the new one can exist beside the old.
+    kinds = ("notificationChannel:NotificationChannel", "alertPolicy:AlertPolicy", "dashboard:Dashboard")
     together = {"gcp:projects/service:Service", "pulumi-python:dynamic/gpujob:BuiltImage"}
+    together |= {f"gcp:monitoring/{kind}" for kind in kinds}
     without = [
         which
         for which, opts in registered.options.items()

@@ -143,7 +143,7 @@ def _jobs_on(cloud: Cloud) -> Iterator[Jobs]:
         yield Jobs(caller)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def jobs_on() -> Callable[[Cloud], AbstractContextManager[Jobs]]:
     """`jobs_on(cloud)`: jobs on a cloud that the test itself starts."""
     return _jobs_on

@@ -243,7 +243,7 @@ def test_says_everything_at_once():
     ],
 )
 def test_a_timeout_above_what_is_generally_available_is_warned_about(timeout, said):
-    warnings = settings(timeout=timeout).warnings
+    warnings = settings(timeout=timeout, disposable=True).warnings
     assert [said in w for w in warnings] == ([True] if said else [])
 
 
@@ -303,8 +303,8 @@ def test_the_timeout_that_is_proposed_fits_the_limit():
     ],
 )
 def test_what_works_but_deserves_a_second_look_is_warned_about(values, said):
-    assert [said in w for w in settings(timeout="3600s", **values).warnings] == [True]
-    assert settings(timeout="3600s").warnings == ()
+    assert [said in w for w in settings(timeout="3600s", disposable=True, **values).warnings] == [True]
+    assert settings(timeout="3600s", disposable=True).warnings == ()
 
 
 def test_a_secret_of_the_own_project_is_named_shortly_and_another_in_full():
