@@ -23,10 +23,8 @@ def require(gpu: str) -> None:
         return
     raise Refusal(
         f"The job declares GPU {gpu}, but it cannot be used: {trouble}. NVIDIA driver: {_driver()}. torch "
-        f"{torch.__version__} is "
-        f"built for CUDA {torch.version.cuda or 'none (a CPU build)'}. {_advice(torch.version.cuda)} Ending before "
-        "anything is "
-        "trained on the CPU; checkpoints are untouched."
+        f"{torch.__version__} is built for CUDA {torch.version.cuda or 'none (a CPU build)'}. "
+        f"{_advice(torch.version.cuda)} Ending before anything is trained on the CPU; checkpoints are untouched."
     )
 
 
@@ -57,6 +55,5 @@ def _advice(cuda: str | None) -> str:
         return "Build the image with a CUDA build of torch."
     return (
         "The driver is probably older than torch's CUDA build needs: an L4 on Cloud Run has driver 535, which runs "
-        "CUDA 12.x "
-        "builds; CUDA 13 builds need driver 580. Build the image with the torch build for this GPU."
+        "CUDA 12.x builds; CUDA 13 builds need driver 580. Build the image with the torch build for this GPU."
     )

@@ -57,7 +57,10 @@ def _positive(text: str) -> int:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
     if not 0 <= value < 3600:
-        raise argparse.ArgumentTypeError(f"{text!r} is not between 0 and 3600 seconds")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to under 3600")
     return value

@@ -83,14 +83,12 @@ class Task:
         if not root:
             raise Refusal(
                 "CHECKPOINT_DIR is not set, so there is nowhere to keep checkpoints. In the job it is the mount path "
-                "of the "
-                "bucket's volume; by hand: CHECKPOINT_DIR=/some/directory python -m app"
+                "of the bucket's volume; by hand: CHECKPOINT_DIR=/some/directory python -m app"
             )
         if "://" in root:
             raise Refusal(
-                f"CHECKPOINT_DIR is {root!r}, but this worker writes to directories only. Mount the bucket as a volume "
-                "and "
-                "set CHECKPOINT_DIR to the mount path, e.g. /checkpoints."
+                f"CHECKPOINT_DIR is {root!r}, but this worker writes to directories only. Mount the bucket as a "
+                "volume and set CHECKPOINT_DIR to the mount path, e.g. /checkpoints."
             )
         job = environment.get("CLOUD_RUN_JOB", "job")
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", job):

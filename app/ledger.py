@@ -139,9 +139,8 @@ def refuse_without_progress(store: Store, records: Sequence[Record], task: Task)
         return
     message = (
         f"{failures} attempts in a row failed without a new durable step, so trying again costs money and helps "
-        "nothing. The "
-        f"last checkpoint is safe. Read the error of attempt e{records[-1].epoch:04d} in the log, mend it, and start a "
-        "new execution."
+        f"nothing. The last checkpoint is safe. Read the error of attempt e{records[-1].epoch:04d} in the log, mend "
+        "it, and start a new execution."
     )
     content = {"format": 1, "execution": task.execution, "message": message, "failures": failures, "at": _now()}
     try:

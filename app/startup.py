@@ -52,8 +52,7 @@ def open_store(task: Task) -> DirectoryStore:
         found = "is not a directory" if root.exists() else "does not exist"
         raise Refusal(
             f"CHECKPOINT_DIR {root} {found}. In a job this means that the bucket's volume is not mounted there: check "
-            "the job's "
-            "volume and mount path. By hand: create the directory first. Nothing was written."
+            "the job's volume and mount path. By hand: create the directory first. Nothing was written."
         )
     _writing(root, lambda: task.line.mkdir(exist_ok=True))
     return DirectoryStore(task.line)

@@ -172,9 +172,8 @@ class _Encoder:
             return {"$array" if isinstance(value, numpy.ndarray) else "$scalar": index}
         raise Unsavable(
             f"{path or 'the state'}: a {type(value).__module__}.{type(value).__qualname__} cannot be saved. A "
-            "checkpoint "
-            "holds tensors, numbers, text, bytes, None, and dicts, lists and tuples of them; give its state_dict() "
-            "instead"
+            "checkpoint holds tensors, numbers, text, bytes, None, and dicts, lists and tuples of them; give its "
+            "state_dict() instead"
         )
 
     def _place(self, blob: Blob, identity: tuple[Any, ...]) -> int:

@@ -45,9 +45,7 @@ def refuse_if_superseded(store: Store, attempt: Attempt) -> None:
     if newer := superseded_by(store, attempt):
         raise Superseded(
             f"Attempt {newer} works on this checkpoint line now, so attempt {attempt} stops and writes nothing more. "
-            "Its "
-            "earlier checkpoints are safe. If two executions share the line, cancel one: gcloud run jobs executions "
-            "cancel"
+            "Its earlier checkpoints are safe. If two executions share the line, cancel one: gpujob cancel EXECUTION"
         )
 
 

@@ -87,8 +87,7 @@ class Resumer:
             except Unsupported as other:
                 raise Refusal(
                     f"Checkpoint {name} cannot be used: {other}. It was written by another version of this program; "
-                    "run that "
-                    "version, or start a new line under another CHECKPOINT_DIR. Nothing was changed."
+                    "run that version, or start a new line under another CHECKPOINT_DIR. Nothing was changed."
                 ) from other
             except Damaged as damaged:
                 reasons.append(f"{name}: {damaged}")
@@ -134,9 +133,9 @@ class Resumer:
             except OSError as error:
                 if attempt == READ_TRIES - 1:
                     raise StoreUnavailable(
-                        f"Reading checkpoints failed {READ_TRIES} times: {error}. Nothing was changed. Ending, so that "
-                        "a retry "
-                        "reads them again; if it persists, look at the bucket's mount and the service account's role."
+                        f"Reading checkpoints failed {READ_TRIES} times: {error}. Nothing was changed. Ending, so "
+                        "that a retry reads them again; if it persists, look at the bucket's mount and the service "
+                        "account's role."
                     ) from error
                 logs.warning(f"Reading checkpoints failed ({error}); trying again.")
                 self.sleep(0.5 * 2**attempt)
@@ -167,7 +166,6 @@ def _nothing_loads(reasons: Sequence[str]) -> str:
     )
     return (
         f"Checkpoints were committed on this line and none of them loads:{listed}\n"
-        "Nothing was changed. Restore the objects (bucket versioning or a copy); or, to accept the loss and start from "
-        "step 0, "
-        "use another CHECKPOINT_DIR or delete this line's directory."
+        "Nothing was changed. Restore the objects (bucket versioning or a copy); or, to accept the loss and start "
+        "from step 0, use another CHECKPOINT_DIR or delete this line's directory."
     )

@@ -160,8 +160,7 @@ class Program:
         if expected != present:
             raise Refusal(
                 f"The checkpoint holds the state of {sorted(present)}, this program has {sorted(expected)}. Give the "
-                "session the "
-                "same objects under the same names. Nothing was changed."
+                "session the same objects under the same names. Nothing was changed."
             )
         for key, model in self.models.items():
             _load_model(key, model, state[key])
@@ -222,8 +221,8 @@ def _stateful(role: str, given: Any) -> dict[str, Stateful]:
         if not isinstance(each, Stateful):
             raise Refusal(
                 f"{key}= is a {type(each).__qualname__}, which has no state_dict() and load_state_dict(), so its "
-                "position cannot be "
-                "saved. Wrap a plain DataLoader in app.data.Batches, or use torchdata's StatefulDataLoader."
+                "position cannot be saved. Wrap a plain DataLoader in app.data.Batches, or use torchdata's "
+                "StatefulDataLoader."
             )
     return named
 

@@ -130,9 +130,9 @@ class Run:
         if self._gate.phase is Phase.DIRTY and not self._warned:
             self._warned = True
             logs.warning(
-                "run.watch after optimizer.step(): a stop must wait for the end of this loop, and if that takes longer "
-                "than the grace "
-                "period this step is lost. Evaluate at the top of the loop body, where it is repeated exactly."
+                "run.watch after optimizer.step(): a stop must wait for the end of this loop, and if that takes "
+                "longer than the grace period this step is lost. Evaluate at the top of the loop body, where it is "
+                "repeated exactly."
             )
         for item in items:
             self._gate.wait_if_held()
@@ -191,9 +191,9 @@ class Run:
             logs.warning(f"Forking from checkpoint {name} in spite of: {'; '.join(differences)}.")
             return
         raise Refusal(
-            f"Checkpoint {name} belongs to something else: {'; '.join(differences)}. Nothing was changed. Run with the "
-            "settings it was "
-            "made with, use another CHECKPOINT_DIR or job name, or continue from it on purpose with --fork (fork=True)."
+            f"Checkpoint {name} belongs to something else: {'; '.join(differences)}. Nothing was changed. Run with "
+            "the settings it was made with, use another CHECKPOINT_DIR or job name, or continue from it on purpose "
+            "with --fork (fork=True)."
         )
 
     def _before_update(self, optimizer: Any, *_: Any) -> None:

@@ -92,8 +92,7 @@ class Saver:
                 time.sleep(0.5 * 2**attempt)
         raise SaveFailed(
             f"Step {step} could not be saved in {FINAL_TRIES} tries: {self._error}. The last durable checkpoint is "
-            "step "
-            f"{self.statistics.durable_step}; a retry resumes from it."
+            f"step {self.statistics.durable_step}; a retry resumes from it."
         ) from self._error
 
     def on_stop(self) -> None:
@@ -151,8 +150,7 @@ class Saver:
             detail = str(error) if isinstance(error, OSError) else "".join(traceback.format_exception(error)).rstrip()
             logs.error(
                 f"Saving step {step} failed ({detail}); that is failure {statistics.failures}. Training goes on; the "
-                "last durable "
-                f"checkpoint is step {statistics.durable_step}, and the save is tried again.",
+                f"last durable checkpoint is step {statistics.durable_step}, and the save is tried again.",
                 step=step,
             )
             return

@@ -60,8 +60,7 @@ class Windows:
         if self._count < batch:
             raise Refusal(
                 f"The text of {text.numel()} bytes gives {self._count} windows of {context} bytes, fewer than one "
-                f"batch of {batch}. "
-                "Give more text with --data, or a smaller --batch-size."
+                f"batch of {batch}. Give more text with --data, or a smaller --batch-size."
             )
         self._order = self._shuffled()
 
