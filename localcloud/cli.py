@@ -1,4 +1,7 @@
-"""`python -m localcloud`: start, stop, look, interrupt."""
+"""`python -m localcloud`: start, stop, look, interrupt.
+
+Exit codes: 0 done; 2 wrong use; 3 refused; 4 no local cloud answers.
+"""
 
 import json
 from pathlib import Path
@@ -20,11 +23,12 @@ Port = Annotated[int, typer.Option(help="Port of the local cloud on 127.0.0.1.")
 Execution = Annotated[str, typer.Option(help="Short or full name of an execution; every running one when left out.")]
 Task = Annotated[int, typer.Option(help="Index of a task; every one when left out.")]
 _ANY_TASK = -1
+_EXIT_REFUSED, _EXIT_NOT_RUNNING = 3, 4
 
 
 def _fail(error: Exception) -> typer.Exit:
     typer.echo(f"{client.REFUSAL_PREFIX}{error}", err=True)
-    return typer.Exit(1)
+    return typer.Exit(_EXIT_NOT_RUNNING if isinstance(error, client.NotRunningError) else _EXIT_REFUSED)
 
 
 def _ask(port: int, method: str, path: str, body: Json | None = None) -> Json:
@@ -89,7 +93,7 @@ def stop(port: Port = DEFAULT_PORT) -> None:
 def status(
     port: Port = DEFAULT_PORT, as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False
 ) -> None:
-    """Who answers, and what runs; exit code 1 when nobody does."""
+    """Who answers, and what runs; exit code 4 when nobody does."""
     answer = _ask(port, "GET", "status")
     if as_json:
         typer.echo(json.dumps(answer))

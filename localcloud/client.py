@@ -1,6 +1,7 @@
 """Talks to a running local cloud's own API, and starts or stops one in the background."""
 
 import contextlib
+import http.client
 import json
 import os
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from localcloud.jsontypes import Json, obj
-from localcloud.settings import HOST, Settings
+from localcloud.settings import DEFAULT_PORT, HOST, Settings
 
 _ROOT = str(Path(__file__).parents[1])
 _START_LIMIT_S = 30.0
@@ -24,14 +25,19 @@ REFUSAL_PREFIX = "local cloud: "
 
 
 class LocalCloudError(RuntimeError):
-    """The local cloud refused or is not there; the message is for the person who asked."""
+    """The local cloud refused; the message is for the person who asked. Asking again gives the same answer."""
+
+
+class NotRunningError(LocalCloudError):
+    """No local cloud answers, or not in time: nothing was refused, and asking again can help."""
 
 
 def ask(port: int, method: str, path: str, body: Json | None = None, timeout_s: float = 30.0) -> Json:
     """One request to `/_localcloud/...`.
 
     Raises:
-        LocalCloudError: nobody answers, or the answer is a refusal.
+        NotRunningError: nobody answers.
+        LocalCloudError: the answer is a refusal, or another program's.
     """
     request = urllib.request.Request(  # the scheme is ours
         f"http://{HOST}:{port}/_localcloud/{path}",
@@ -45,10 +51,22 @@ def ask(port: int, method: str, path: str, body: Json | None = None, timeout_s: 
             return obj(json.loads(answer.read()))
     except urllib.error.HTTPError as error:
         raise LocalCloudError(_refusal(error)) from error
-    except (OSError, ValueError) as error:
-        raise LocalCloudError(
-            f"No local cloud answers on {HOST}:{port}. Start one with `python -m localcloud start --port {port}`."
+    except TimeoutError as error:
+        raise NotRunningError(
+            f"The local cloud on {HOST}:{port} did not answer {method} {path} within {timeout_s:.0f} s; it may still "
+            f"do it. Look at `gpujob local status{_port_option(port)}`, then give the same command again."
         ) from error
+    except OSError as error:
+        raise NotRunningError(
+            f"The local cloud does not answer on {HOST}:{port}. Nothing was changed. Start it with "
+            f"`gpujob local start{_port_option(port)}` (or `python -m localcloud start{_port_option(port)}`)."
+        ) from error
+    except (ValueError, http.client.HTTPException) as error:
+        raise LocalCloudError(f"What answers on {HOST}:{port} is another program: its answer is no JSON.") from error
+
+
+def _port_option(port: int) -> str:
+    return "" if port == DEFAULT_PORT else f" --port {port}"
 
 
 def _refusal(error: urllib.error.HTTPError) -> str:
@@ -78,8 +96,7 @@ def start(settings: Settings) -> Json:
         if settings.port not in (0, running["port"]):
             raise LocalCloudError(
                 f"A local cloud (process {running['pid']}) already serves {settings.state_dir}, on port "
-                f"{running['port']}, "
-                f"not {settings.port}. Use that port, or stop it first."
+                f"{running['port']}, not {settings.port}. Use that port, or stop it first."
             )
         return {**running, "already_running": True}
     settings.state_dir.mkdir(parents=True, exist_ok=True)

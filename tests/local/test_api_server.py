@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +40,16 @@ def test_start_status_and_stop_as_a_person_types_them(tmp_path: Path) -> None:
         again = _command("start", "--port", str(port), "--state", state)
         assert (again.returncode, "is already running" in again.stdout) == (0, True)
         nothing = _command("preempt", "--port", str(port))
-        assert nothing.returncode == 1
+        assert nothing.returncode == 3
         assert "Nothing was signalled" in nothing.stderr
     finally:
         stopped = _command("stop", "--port", str(port))
     assert stopped.stdout == "local cloud stopped\n"
     assert not (tmp_path / "state/server.json").exists()
     gone = _command("status", "--port", str(port))
-    assert gone.returncode == 1
-    assert f"No local cloud answers on 127.0.0.1:{port}" in gone.stderr
+    assert gone.returncode == 4
+    assert f"The local cloud does not answer on 127.0.0.1:{port}. Nothing was changed" in gone.stderr
+    assert f"`gpujob local start --port {port}`" in gone.stderr
     assert "none is running" in _command("stop", "--port", str(port)).stdout
 
 
@@ -55,10 +57,25 @@ def test_a_taken_port_is_named_and_nothing_is_started(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         refused = _command("start", "--port", str(port), "--state", str(tmp_path / "state"))
-    assert refused.returncode == 1
+    assert refused.returncode == 3
     assert refused.stderr.startswith(f"local cloud: Port {port} on 127.0.0.1 is taken by another program")
     assert "choose another port with --port" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def test_what_is_no_local_cloud_is_told_from_one_that_does_not_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(client.NotRunningError, match="did not answer GET status within 0 s; it may still do it"):
+            client.ask(port, "GET", "status", timeout_s=0.2)
+    with pytest.raises(client.NotRunningError, match="Nothing was changed"):
+        client.ask(port, "GET", "status")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        threading.Thread(target=lambda: other.accept()[0].sendall(b"220 mail.example.com\r\n"), daemon=True).start()
+        with pytest.raises(client.LocalCloudError, match="another program") as told:
+            client.ask(port, "GET", "status")
+    assert not isinstance(told.value, client.NotRunningError)
 
 
 def test_a_state_directory_has_one_server(tmp_path: Path) -> None:
