@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from app import logs
 from app.checkpoint import epochs
-from app.checkpoint.line import document
 from app.checkpoint.names import Attempt
+from app.checkpoint.store import document
+from app.clock import now_rfc3339
 from app.contract import Reason, Refusal
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Ledger:
                 execution=task.execution,
                 task_index=task.index,
                 platform_attempt=task.attempt,
-                started_at=_now(),
+                started_at=now_rfc3339(),
             )
 
         attempt = epochs.claim(store, lambda claimed: first(claimed).encode())
@@ -93,7 +93,7 @@ class Ledger:
     def end(self, code: int, reason: str, last_step: int) -> None:
         """The first end counts."""
         if self.record.ended_at is None:
-            self._update(ended_at=_now(), exit_code=int(code), reason=reason, last_step=last_step)
+            self._update(ended_at=now_rfc3339(), exit_code=int(code), reason=reason, last_step=last_step)
 
     def _update(self, **changes: Any) -> None:
         self.record = replace(self.record, **changes)
@@ -142,7 +142,7 @@ def refuse_without_progress(store: Store, records: Sequence[Record], task: Task)
         f"nothing. The last checkpoint is safe. Read the error of attempt e{records[-1].epoch:04d} in the log, mend "
         "it, and start a new execution."
     )
-    content = {"format": 1, "execution": task.execution, "message": message, "failures": failures, "at": _now()}
+    content = {"format": 1, "execution": task.execution, "message": message, "failures": failures, "at": now_rfc3339()}
     try:
         store.replace(VERDICT, json.dumps(content).encode())
     except OSError as error:
@@ -158,7 +158,3 @@ def _failures_in_a_row(records: Sequence[Record]) -> int:
             break
         count += record.reason is not None
     return count
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -5,18 +5,12 @@ from __future__ import annotations
 import hashlib
 import platform
 import sys
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from app import logs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-
-def now() -> str:
-    """RFC 3339, UTC."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def environment() -> dict[str, Any]:

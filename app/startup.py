@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import errno
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app import ledger, logs
 from app.checkpoint import line
 from app.checkpoint.directory import DirectoryStore
-from app.checkpoint.resume import StoreUnavailable
+from app.checkpoint.patience import patiently
+from app.clock import REAL, Clock
 from app.contract import Refusal, Task
 from app.ledger import Ledger
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TRIES = 4
 _FORBIDDEN = (
     "this account may not write there. Grant roles/storage.objectUser on the bucket to the job's service account"
 )
@@ -43,9 +42,10 @@ class Start:
     ledger: Ledger
     ever_committed: bool
     """Whether an earlier attempt knew a durable step."""
+    clock: Clock = REAL
 
 
-def open_store(task: Task) -> DirectoryStore:
+def open_store(task: Task, clock: Clock = REAL) -> DirectoryStore:
     """The task's line directory, made if need be inside CHECKPOINT_DIR. Raises Refusal, StoreUnavailable."""
     root = task.checkpoint_dir
     if not root.is_dir():
@@ -54,36 +54,34 @@ def open_store(task: Task) -> DirectoryStore:
             f"CHECKPOINT_DIR {root} {found}. In a job this means that the bucket's volume is not mounted there: check "
             "the job's volume and mount path. By hand: create the directory first. Nothing was written."
         )
-    _writing(root, lambda: task.line.mkdir(exist_ok=True))
+    _writing(root, lambda: task.line.mkdir(exist_ok=True), clock)
     return DirectoryStore(task.line)
 
 
-def begin(task: Task, store: Store) -> Start:
+def begin(task: Task, store: Store, clock: Clock = REAL) -> Start:
     """Check the breaker and claim an epoch. Raises Refusal (NoProgress among them), StoreUnavailable."""
-    before = _writing(task.line, lambda: ledger.read_all(store))
+    before = _writing(task.line, lambda: ledger.read_all(store), clock)
     ledger.refuse_without_progress(store, before, task)
-    opened = _writing(task.line, lambda: Ledger.open(store, task))
+    opened = _writing(task.line, lambda: Ledger.open(store, task), clock)
     logs.label(attempt=str(opened.attempt), task_index=task.index)
-    return Start(task, store, opened, ledger.ever_committed(before))
+    return Start(task, store, opened, ledger.ever_committed(before), clock)
 
 
 def finished(task: Task, store: Store, total_steps: int) -> dict[str, Any] | None:
     """What done.json says if the line has reached `total_steps` already."""
-    done = _writing(task.line, lambda: line.finished(store))
+    done = _writing(task.line, lambda: line.finished(store), REAL)
     return done if done is not None and int(done.get("step", -1)) >= total_steps else None
 
 
-def _writing(where: object, action: Callable[[], T]) -> T:
-    for attempt in range(TRIES):
+def _writing(where: object, action: Callable[[], T], clock: Clock) -> T:
+    """Patiently, but refusing at once what waiting cannot mend."""
+
+    def or_refused() -> T:
         try:
             return action()
         except OSError as error:
             if error.errno in _HOPELESS:
                 raise Refusal(f"Checkpoints cannot be kept in {where}: {_HOPELESS[error.errno]}. ({error})") from error
-            if attempt == TRIES - 1:
-                raise StoreUnavailable(
-                    f"{where} failed {TRIES} times: {error}. Nothing was changed. Ending, so that a retry tries again."
-                ) from error
-            logs.warning(f"{where}: {error}; trying again.")
-            time.sleep(0.5 * 2**attempt)
-    raise AssertionError
+            raise
+
+    return patiently(or_refused, f"Using {where}", sleep=clock.sleep)

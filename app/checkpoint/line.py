@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from app import logs
@@ -13,9 +13,12 @@ from app.checkpoint import retention, writer
 from app.checkpoint.epochs import Superseded
 from app.checkpoint.names import CHECKPOINTS, CheckpointName, stem
 from app.checkpoint.resume import Resumer
-from app.checkpoint.store import read
+from app.checkpoint.store import document
+from app.clock import now_rfc3339
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from app.checkpoint.codec import Encoded
     from app.checkpoint.names import Attempt
     from app.checkpoint.reader import Loaded
@@ -34,13 +37,15 @@ class Line:
     attempt: Attempt
     keep: int = 3
     """How many verified checkpoints stay."""
+    sleep: Callable[[float], None] = time.sleep
+    """Between tries to read; replaced in tests."""
     _verified: set[CheckpointName] = field(default_factory=set[CheckpointName])
     _resumed_from: CheckpointName | None = None
     _tries: dict[int, int] = field(default_factory=dict[int, int])
 
     def resume(self, *, ever_committed: bool) -> Loaded | None:
         """The newest checkpoint that verifies; see resume.py for what it raises."""
-        loaded = Resumer(self.store, str(self.attempt)).newest(ever_committed=ever_committed)
+        loaded = Resumer(self.store, str(self.attempt), self.sleep).newest(ever_committed=ever_committed)
         if loaded:
             self._resumed_from = loaded.name
             self._verified.add(loaded.name)
@@ -48,9 +53,9 @@ class Line:
 
     def commit(self, step: int, state: Encoded, origin: Origin) -> CheckpointName:
         """Write and announce the state after `step` steps. Raises OSError (nothing was announced) and Superseded."""
-        retry = self._tries.get(step, 0)
-        self._tries[step] = retry + 1
-        name = CheckpointName.of(self.attempt, step, retry)
+        save_try = self._tries.get(step, 0)
+        self._tries[step] = save_try + 1
+        name = CheckpointName.of(self.attempt, step, save_try)
         try:
             writer.commit(self.store, name, state, origin)
         except (OSError, Superseded):
@@ -70,7 +75,7 @@ class Line:
             "format": 1,
             "name": str(name),
             "step": name.step,
-            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "at": now_rfc3339(),
         }
         try:
             self.store.replace(LATEST, json.dumps(hint).encode())
@@ -105,12 +110,3 @@ class Line:
 def finished(store: Store) -> dict[str, Any] | None:
     """The content of done.json, or None while the work is not complete. A torn one counts as absent. Raises OSError."""
     return document(store, DONE)
-
-
-def document(store: Store, name: str) -> dict[str, Any] | None:
-    """A small JSON document, or None when it is absent or torn. Raises OSError."""
-    try:
-        found = json.loads(read(store, name))
-    except (FileNotFoundError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None

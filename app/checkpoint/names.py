@@ -47,12 +47,12 @@ class CheckpointName:
 
     epoch: int
     step: int
-    retry: int
+    save_try: int
     """Tells the second try to save a step from the first, whose bytes may still lie there."""
     nonce: str
 
     def __str__(self) -> str:
-        again = f"-r{self.retry}" if self.retry else ""
+        again = f"-r{self.save_try}" if self.save_try else ""
         return f"{self.step:012d}-e{self.epoch:04d}-{self.nonce}{again}"
 
     @property
@@ -78,8 +78,8 @@ class CheckpointName:
         return f"{self.shards}{index:03d}.safetensors"
 
     @classmethod
-    def of(cls, attempt: Attempt, step: int, retry: int = 0) -> CheckpointName:
-        return cls(attempt.epoch, step, retry, attempt.nonce)
+    def of(cls, attempt: Attempt, step: int, save_try: int = 0) -> CheckpointName:
+        return cls(attempt.epoch, step, save_try, attempt.nonce)
 
     @classmethod
     def parse(cls, text: str) -> CheckpointName | None:

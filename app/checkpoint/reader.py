@@ -11,14 +11,12 @@ import crc32c
 
 from app.checkpoint import codec, safetensors_file
 from app.checkpoint.manifest import Damaged, Head, Manifest
-from app.checkpoint.store import read
+from app.checkpoint.store import CHUNK_BYTES, read
 
 if TYPE_CHECKING:
     from app.checkpoint.manifest import Shard
     from app.checkpoint.names import CheckpointName
     from app.checkpoint.store import Store
-
-CHUNK_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True)

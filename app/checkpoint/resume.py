@@ -16,14 +16,16 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from app import logs
 from app.checkpoint import reader
 from app.checkpoint.manifest import Damaged, Torn, Unsupported
 from app.checkpoint.names import CHECKPOINTS, QUARANTINE, CheckpointName, stem
-from app.contract import Refusal, TryAgain
+from app.checkpoint.patience import StoreUnavailable, patiently
+from app.checkpoint.store import document
+from app.clock import now_rfc3339
+from app.contract import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,16 +35,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-READ_TRIES = 4
 LISTINGS = 3
+SECOND_READ_AFTER_S = 0.2
 
 
 class NothingLoads(Refusal):
     """Checkpoints were committed and none can be used: starting from step 0 would hide the loss."""
-
-
-class StoreUnavailable(TryAgain):
-    """The storage did not answer in several tries."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class Resumer:
         quarantined = self._quarantined()
         for name in self._candidates():
             if name in quarantined:
-                reasons.append(f"{name}: {quarantined[name]} (found earlier)")
+                reasons.append(f"{name}: {self._reason_on_record(name)}")
                 continue
             try:
                 return self._verified(name)
@@ -99,19 +97,22 @@ class Resumer:
         entries = self._patiently(lambda: self.store.list(CHECKPOINTS))
         return sorted((name for entry in entries if (name := CheckpointName.parse(stem(entry.name)))), reverse=True)
 
-    def _quarantined(self) -> dict[CheckpointName, str]:
+    def _quarantined(self) -> set[CheckpointName]:
         """A record stands for its checkpoint by its name; its content is only the reason."""
-        found = dict[CheckpointName, str]()
-        for entry in self._patiently(lambda: self.store.list(QUARANTINE)):
-            if name := CheckpointName.parse(stem(entry.name)):
-                found[name] = "in quarantine"
-        return found
+        entries = self._patiently(lambda: self.store.list(QUARANTINE))
+        return {name for entry in entries if (name := CheckpointName.parse(stem(entry.name)))}
+
+    def _reason_on_record(self, name: CheckpointName) -> str:
+        record = self._patiently(lambda: document(self.store, name.record))
+        if record is None:
+            return f"in quarantine since an earlier attempt; its record {name.record} is torn"
+        return f"{record.get('reason')} (found by {record.get('found_by')} at {record.get('found_at')})"
 
     def _verified(self, name: CheckpointName) -> Loaded:
         try:
             return self._patiently(lambda: self._load(name))
         except Damaged:
-            self.sleep(0.2)
+            self.sleep(SECOND_READ_AFTER_S)
             return self._patiently(lambda: self._load(name))
 
     def _load(self, name: CheckpointName) -> Loaded:
@@ -124,22 +125,7 @@ class Resumer:
             raise
 
     def _patiently(self, action: Callable[[], T]) -> T:
-        """Storage errors are tried again with growing pauses: 0.5 s, 1 s, 2 s."""
-        for attempt in range(READ_TRIES):
-            try:
-                return action()
-            except FileNotFoundError:
-                raise
-            except OSError as error:
-                if attempt == READ_TRIES - 1:
-                    raise StoreUnavailable(
-                        f"Reading checkpoints failed {READ_TRIES} times: {error}. Nothing was changed. Ending, so "
-                        "that a retry reads them again; if it persists, look at the bucket's mount and the service "
-                        "account's role."
-                    ) from error
-                logs.warning(f"Reading checkpoints failed ({error}); trying again.")
-                self.sleep(0.5 * 2**attempt)
-        raise AssertionError
+        return patiently(action, "Reading checkpoints", but=(FileNotFoundError,), sleep=self.sleep)
 
     def _quarantine(self, name: CheckpointName, reason: str) -> None:
         logs.error(
@@ -150,7 +136,7 @@ class Resumer:
             "name": str(name),
             "reason": reason,
             "found_by": self.found_by,
-            "found_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "found_at": now_rfc3339(),
         }
         try:
             self.store.publish(name.record, json.dumps(record).encode())

@@ -11,12 +11,13 @@ import json
 import struct
 from typing import TYPE_CHECKING, Any
 
+from app.checkpoint.store import CHUNK_BYTES
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from app.checkpoint.codec import Blob
 
-CHUNK_BYTES = 16 * 2**20
 _ALIGNMENT = 64
 
 _DTYPES = {

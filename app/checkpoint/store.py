@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+CHUNK_BYTES = 16 * 2**20
+"""How much of an object passes between engine and store at a time."""
 
 
 @dataclass(frozen=True)
@@ -60,3 +64,12 @@ def read(store: Store, name: str) -> bytes:
     """The whole of a small object."""
     with store.open(name) as file:
         return file.read()
+
+
+def document(store: Store, name: str) -> dict[str, Any] | None:
+    """A small JSON document, or None when it is absent or torn. Raises OSError."""
+    try:
+        found = json.loads(read(store, name))
+    except (FileNotFoundError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None

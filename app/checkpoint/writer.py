@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import crc32c
 
 from app.checkpoint import epochs, safetensors_file
 from app.checkpoint.manifest import Head, Manifest, Shard
+from app.clock import now_rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,7 +50,7 @@ def commit(store: Store, name: CheckpointName, state: Encoded, origin: Origin) -
         name=str(name),
         step=name.step,
         attempt=str(name.attempt),
-        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        created_at=now_rfc3339(),
         identity=origin.identity,
         environment=origin.environment,
         resumed_from=origin.resumed_from,

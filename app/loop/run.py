@@ -10,6 +10,7 @@ from app import logs, provenance
 from app.checkpoint import codec
 from app.checkpoint.line import Line
 from app.checkpoint.writer import Origin
+from app.clock import now_rfc3339
 from app.contract import ExitCode, Reason, Refusal, TaskError
 from app.loop.gate import Gate, Phase
 from app.loop.saver import Saver, Statistics
@@ -280,7 +281,7 @@ class Run:
                 "weights_sha256": digest,
                 "epoch": self._start.ledger.attempt.epoch,
                 "execution": task.execution,
-                "finished_at": provenance.now(),
+                "finished_at": now_rfc3339(),
                 "identity": self._identity,
             }
         )

@@ -124,6 +124,31 @@ def test_if_nothing_loads_the_refusal_lists_every_reason(line):
     assert refusal.value.exit_code == 78
 
 
+def test_a_later_refusal_still_says_what_was_wrong_with_each_checkpoint(line):
+    for step in (10, 20):
+        shard = files_of(line, step)["shard"]
+        shard.write_bytes(shard.read_bytes()[:-1] + b"\xff")
+    with pytest.raises(NothingLoads) as first:
+        resume(DirectoryStore(line))
+    with pytest.raises(NothingLoads) as second:
+        resume(DirectoryStore(line))
+    for told in (str(first.value), str(second.value)):
+        assert told.count("has crc32c") == 2
+    assert str(second.value).count("(found by test at ") == 2
+
+
+def test_a_torn_quarantine_record_still_keeps_its_checkpoint_out_and_says_that_it_is_torn(line):
+    for step in (10, 20):
+        files_of(line, step)["shard"].write_bytes(b"damaged")
+    with pytest.raises(NothingLoads):
+        resume(DirectoryStore(line))
+    for record in (line / "quarantine").iterdir():
+        record.write_text(record.read_text()[:9])
+    with pytest.raises(NothingLoads) as refusal:
+        resume(DirectoryStore(line))
+    assert str(refusal.value).count("is torn") == 2
+
+
 def test_if_every_manifest_is_gone_but_the_ledger_knows_of_one_it_does_not_start_over(line):
     shutil.rmtree(line / "checkpoints")
     with pytest.raises(NothingLoads, match="ledger"):

@@ -10,7 +10,8 @@ import pytest
 from app import startup
 from app.checkpoint.directory import DirectoryStore, Medium
 from app.checkpoint.epochs import Superseded
-from app.checkpoint.resume import StoreUnavailable
+from app.checkpoint.patience import PAUSES_S, StoreUnavailable
+from app.clock import Clock
 from app.contract import Refusal, Task
 from tests.engine.harness import Trial, reference
 from tests.engine.lines import Failing, attempt, commit, resume, steps
@@ -235,11 +236,14 @@ class TestOpening:
             startup.begin(Task(tmp_path), store)
         assert str(tmp_path) in str(refusal.value)
 
-    def test_a_store_that_fails_for_now_is_tried_again_and_then_left_to_a_retry(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("time.sleep", lambda _s: None)
+    def test_a_store_that_fails_for_now_is_tried_again_and_then_left_to_a_retry(self, tmp_path):
+        slept: list[float] = []
+        clock = Clock(sleep=slept.append)
         store = Failing(tmp_path)
         store.fail = failing_on("publish", "ledger/", EIO, 2)
-        assert startup.begin(Task(tmp_path), store).ledger.attempt.epoch == 1
+        assert startup.begin(Task(tmp_path), store, clock).ledger.attempt.epoch == 1
+        assert slept == list(PAUSES_S[:2])
         store.fail = failing_on("publish", "ledger/", EIO, 99)
         with pytest.raises(StoreUnavailable):
-            startup.begin(Task(tmp_path), store)
+            startup.begin(Task(tmp_path), store, clock)
+        assert slept == [*PAUSES_S[:2], *PAUSES_S]

@@ -35,7 +35,7 @@ def test_other_names_are_none_of_ours(text):
     assert Attempt.parse(text) is None
 
 
-def test_order_is_by_epoch_then_step_then_retry():
+def test_order_is_by_epoch_then_step_then_try_of_the_save():
     in_order = [
         CheckpointName(1, 900, 0, "ffffff"),
         CheckpointName(2, 5, 0, "aaaaaa"),
