@@ -16,6 +16,15 @@ from localcloud.toolchain.steps import SetupError, cache_dir, run, say
 
 # Wheels that only a CUDA build of torch needs.
 _CUDA_ONLY = re.compile(r"^(torch|triton|nvidia-|cuda-)")
+PINNED_IN_ORDER = (
+    ("bootstrap", None),
+    ("policies", None),
+    ("dev", None),
+    ("worker", "dev.txt"),
+    ("infra", "dev.txt"),
+    ("bench", "dev.txt"),
+)
+"""Every requirements/*.in, and the pins it shares: what is trained, deployed and measured is what is tested."""
 _OFFLINE = (
     "The packages come from the Python package index that pip is configured for. Nothing that was installed before has "
     "changed.\nIf this machine is offline, run `make setup` once where it is not, or point PIP_INDEX_URL / "
@@ -138,14 +147,13 @@ def _without_cuda(requirements: Path, target: Path) -> tuple[Path, str]:
 
 
 def compile_requirements(tree: Path) -> None:
-    """Pin requirements/*.in again: dev first, the others constrained to it, hashes in, index addresses out."""
+    """Pin requirements/*.in again, in `PINNED_IN_ORDER`: hashes in, index addresses out."""
     folder = tree / "requirements"
     uv = _uv(tree)
     common = ["--universal", "--python-version", "3.11", "--generate-hashes", "--quiet", "--upgrade"]
     common += ["--no-emit-index-url", "--no-emit-find-links", "--custom-compile-command", "make requirements"]
     env = os.environ | _uv_environment()
-    order = (("bootstrap", None), ("policies", None), ("dev", None), ("worker", "dev.txt"), ("infra", "dev.txt"))
-    for name, constraint in order:
+    for name, constraint in PINNED_IN_ORDER:
         extra = ["-c", constraint] if constraint else []
         command = [str(uv), "pip", "compile", *common, *extra, f"{name}.in", "-o", f"{name}.txt"]
         subprocess.run(command, cwd=folder, env=env, check=True)

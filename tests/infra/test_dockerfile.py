@@ -71,7 +71,7 @@ def rest_of_the_requirements(steps) -> str:
 def test_where_another_torch_is_installed_the_pinned_one_and_its_cuda_are_left_out(steps):
     names = re.findall(r"^([a-z0-9-]+)==", rest_of_the_requirements(steps), re.MULTILINE)
     assert not [name for name in names if name.startswith(("torch", "triton", "nvidia", "cuda"))]
-    assert {"numpy", "safetensors", "crc32c", "google-cloud-storage"} <= set(names)
+    assert {"numpy", "crc32c", "google-cloud-storage"} <= set(names)
 
 
 def test_the_filter_keeps_every_hash_of_what_it_keeps(steps):

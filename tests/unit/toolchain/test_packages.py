@@ -28,19 +28,36 @@ def test_no_requirement_names_an_index(path: Path) -> None:
     assert not re.search(r"--(extra-)?index-url|--find-links|https?://", path.read_text())
 
 
-def test_worker_and_infra_pin_what_dev_pins() -> None:
-    def pins(name: str) -> set[str]:
-        return set(re.findall(r"^([a-z0-9._-]+==\S+(?: ; [^\\\n]+)?)", (REQUIREMENTS / name).read_text(), re.MULTILINE))
+def pins(name: str) -> set[tuple[str, str]]:
+    """Package and version of every pin in a compiled file; a package may have several, by Python's version."""
+    return set(re.findall(r"^([a-z0-9._-]+)==(\S+)", (REQUIREMENTS / name).read_text(), re.MULTILINE))
 
+
+def test_worker_and_infra_pin_what_dev_pins() -> None:
     assert pins("worker.txt") <= pins("dev.txt")
     assert pins("infra.txt") <= pins("dev.txt")
+
+
+def test_the_benchmarks_measure_the_versions_that_are_tested() -> None:
+    tested = {package for package, _ in pins("dev.txt")}
+    shared = {(package, version) for package, version in pins("bench.txt") if package in tested}
+    assert {"torch", "numpy", "crc32c"} <= {package for package, _ in shared}
+    assert shared <= pins("dev.txt")
+
+
+def test_make_requirements_pins_every_file_after_the_one_it_is_constrained_by() -> None:
+    names = [name for name, _ in packages.PINNED_IN_ORDER]
+    assert sorted(names) == sorted(path.stem for path in REQUIREMENTS.glob("*.in"))
+    assert sorted(names) == [path.stem for path in COMPILED]
+    for at, (_, constraint) in enumerate(packages.PINNED_IN_ORDER):
+        assert constraint is None or constraint.removesuffix(".txt") in names[:at]
 
 
 def test_the_cpu_set_leaves_out_torch_and_cuda_and_nothing_else(tmp_path: Path) -> None:
     trimmed, torch = packages._without_cuda(REQUIREMENTS / "worker.txt", tmp_path / "cpu.txt")
     assert torch.startswith("torch==")
     names = re.findall(r"^([a-z0-9._-]+)==", trimmed.read_text(), re.MULTILINE)
-    assert {"numpy", "safetensors", "crc32c"} <= set(names)
+    assert {"numpy", "crc32c", "google-cloud-storage"} <= set(names)
     assert not [name for name in names if name.startswith(("nvidia", "cuda", "torch", "triton"))]
 
 
