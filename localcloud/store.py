@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from localcloud.jsontypes import Json
+from localcloud.kinds import Kind
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS resources (
@@ -44,12 +45,12 @@ class Store:
     def __init__(self, path: Path) -> None:
         self._database = open_database(path, _SCHEMA)
 
-    def get(self, kind: str, name: str) -> Json | None:
+    def get(self, kind: Kind, name: str) -> Json | None:
         """A copy of the document, or None."""
         row = self._database.execute("SELECT doc FROM resources WHERE kind = ? AND name = ?", (kind, name)).fetchone()
         return json.loads(row[0]) if row else None
 
-    def put(self, kind: str, name: str, doc: Json) -> None:
+    def put(self, kind: Kind, name: str, doc: Json) -> None:
         """Create or replace; the place in listings stays that of the creation."""
         self._database.execute(
             "INSERT INTO resources (kind, name, doc) VALUES (?, ?, ?) ON CONFLICT (kind, name) DO UPDATE SET doc "
@@ -57,11 +58,11 @@ class Store:
             (kind, name, json.dumps(doc)),
         )
 
-    def delete(self, kind: str, name: str) -> None:
+    def delete(self, kind: Kind, name: str) -> None:
         """Remove the document if it is there."""
         self._database.execute("DELETE FROM resources WHERE kind = ? AND name = ?", (kind, name))
 
-    def names(self, kind: str, prefix: str = "") -> list[str]:
+    def names(self, kind: Kind, prefix: str = "") -> list[str]:
         """Names with that prefix, oldest first."""
         rows = self._database.execute(
             "SELECT name FROM resources WHERE kind = ? AND substr(name, 1, ?) = ? ORDER BY seq",
@@ -69,7 +70,7 @@ class Store:
         )
         return [row[0] for row in rows]
 
-    def list(self, kind: str, prefix: str = "") -> list[Json]:
+    def list(self, kind: Kind, prefix: str = "") -> list[Json]:
         """Documents whose name has that prefix, oldest first."""
         rows = self._database.execute(
             "SELECT doc FROM resources WHERE kind = ? AND substr(name, 1, ?) = ? ORDER BY seq",

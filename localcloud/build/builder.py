@@ -12,14 +12,14 @@ from pathlib import Path
 
 from localcloud.build import snapshot
 from localcloud.build.dockerfile import BuildError, Stage
-from localcloud.build.images import IMAGE, Images, Reference, parse
+from localcloud.build.images import Images, Reference, parse
+from localcloud.kinds import Kind
 from localcloud.jsontypes import Json, items, obj, objects, strings
 from localcloud.logs.store import LogStore
 from localcloud.resources import timestamp
 from localcloud.settings import Settings
 from localcloud.store import Store
 
-BUILD = "cloudbuild.build"
 
 
 @dataclass
@@ -60,14 +60,14 @@ class Builder:
 
     def recover(self) -> None:
         """Builds that an earlier server left unfinished have failed."""
-        for build in self._store.list(BUILD):
+        for build in self._store.list(Kind.BUILD):
             if "finishTime" not in build:
                 self._end(build, "INTERNAL_ERROR", "The local cloud was stopped during the build. Submit it again.")
 
     async def _run(self, build: Json) -> None:
         async with self._one:
             build.update(status="WORKING", startTime=timestamp())
-            self._store.put(BUILD, str(build["id"]), build)
+            self._store.put(Kind.BUILD, str(build["id"]), build)
             work = Path(tempfile.mkdtemp(prefix="build-", dir=self._settings.state_dir))
             try:
                 pushed = await asyncio.to_thread(self._build, build, work)
@@ -89,7 +89,7 @@ class Builder:
         if detail:
             build["statusDetail"] = detail
             build["failureInfo"] = {"type": "USER_BUILD_STEP", "detail": detail}
-        self._store.put(BUILD, str(build["id"]), build)
+        self._store.put(Kind.BUILD, str(build["id"]), build)
 
     def _say(self, build: Json, text: str, severity: str = "INFO") -> None:
         project = str(build["projectId"])
@@ -176,7 +176,7 @@ class Builder:
                 f"The push refers to {name!r}; the local registry serves "
                 "LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/NAME only."
             )
-        if self._store.get("artifactregistry.repository", reference.repository_name) is None:
+        if self._store.get(Kind.REPOSITORY, reference.repository_name) is None:
             raise BuildError(
                 f"failed to push because we ran into an error: name unknown: Repository {reference.repository!r} "
                 "not found "
@@ -200,12 +200,12 @@ class Builder:
         """The registry's document; a tag belongs to one digest of a package at a time."""
         prefix = f"{reference.repository_name}/dockerImages/"
         name = f"{prefix}{reference.name}@{built.digest}"
-        for other in self._store.list(IMAGE, f"{prefix}{reference.name}@"):
+        for other in self._store.list(Kind.IMAGE, f"{prefix}{reference.name}@"):
             if reference.tag in items(other.get("tags")):
                 other["tags"].remove(reference.tag)
-                self._store.put(IMAGE, str(other["name"]), other)
+                self._store.put(Kind.IMAGE, str(other["name"]), other)
         now = timestamp()
-        earlier = self._store.get(IMAGE, name) or {}
+        earlier = self._store.get(Kind.IMAGE, name) or {}
         image: Json = {
             "name": name,
             "uri": f"{reference.uri}@{built.digest}",
@@ -222,7 +222,7 @@ class Builder:
                 "command": built.stage.command,
             },
         }
-        self._store.put(IMAGE, name, image)
+        self._store.put(Kind.IMAGE, name, image)
 
 
 def _substitute(text: str, variables: Mapping[str, str]) -> str:

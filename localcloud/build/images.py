@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from localcloud.kinds import Kind
 from localcloud.jsontypes import Json, items, strings
 from localcloud.store import Store
 
-IMAGE = "artifactregistry.image"
-"""Store kind: one document for each digest of a package, by
-`projects/P/locations/L/repositories/R/dockerImages/NAME@sha256:...`."""
 _REFERENCE = re.compile(
     r"^(?P<location>[a-z0-9-]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/]+)/(?P<name>[^@:]+?)"
     r"(?::(?P<tag>[\w.-]+))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?$"
@@ -71,7 +69,7 @@ class Images:
     def document(self, reference: Reference) -> Json | None:
         """The registry's document of the image that the reference means."""
         prefix = f"{reference.repository_name}/dockerImages/"
-        for image in reversed(self._store.list(IMAGE, prefix)):
+        for image in reversed(self._store.list(Kind.IMAGE, prefix)):
             uri, _, digest = str(image["uri"]).partition("@")
             if uri != reference.uri:
                 continue

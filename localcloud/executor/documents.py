@@ -7,12 +7,6 @@ from localcloud.executor.attempt import Outcome, Why
 from localcloud.jsontypes import Json, obj, objects
 from localcloud.resources import etag, parse_timestamp, suffix, timestamp, unique_id
 
-EXECUTION = "run.execution"
-TASK = "run.task"
-ATTEMPTS = "run.attempts"
-CANCELLED = "run.cancelled"
-"""Kinds in the store; the last marks executions whose cancellation must outlive the server."""
-
 _STATES = ("runningCount", "succeededCount", "failedCount", "cancelledCount", "retriedCount")
 
 

@@ -17,9 +17,10 @@ import psutil
 from localcloud.build.images import Images
 from localcloud.executor import documents, memory
 from localcloud.executor.attempt import Why
-from localcloud.executor.documents import ATTEMPTS, EXECUTION, TASK, TaskState
+from localcloud.executor.documents import TaskState
 from localcloud.executor.execution import ExecutionRun, Machine
 from localcloud.jsontypes import Json, objects
+from localcloud.kinds import Kind
 from localcloud.logs.store import LogStore
 from localcloud.resources import timestamp
 from localcloud.settings import Settings
@@ -40,11 +41,13 @@ class Executor:
         """Create and begin an execution of the job; answers its document."""
         execution = documents.new_execution(job, overrides, f"{self._machine.url}/_localcloud/logs?execution=")
         with self._store.transaction():
-            self._store.put(EXECUTION, execution["name"], execution)
+            self._store.put(Kind.EXECUTION, execution["name"], execution)
             for index in range(execution["taskCount"]):
                 task = documents.new_task(execution, index)
-                self._store.put(TASK, task["name"], task)
-                self._store.put(ATTEMPTS, task["name"], {"index": index, "state": TaskState.PENDING, "attempts": []})
+                self._store.put(Kind.TASK, task["name"], task)
+                self._store.put(
+                    Kind.ATTEMPTS, task["name"], {"index": index, "state": TaskState.PENDING, "attempts": []}
+                )
         self._begin(execution)
         return execution
 
@@ -62,15 +65,15 @@ class Executor:
 
     def recover(self) -> None:
         """Take up what an earlier server left: its processes are ended, open attempts booked, executions continued."""
-        for name in self._store.names(ATTEMPTS):
-            record = self._store.get(ATTEMPTS, name) or {}
+        for name in self._store.names(Kind.ATTEMPTS):
+            record = self._store.get(Kind.ATTEMPTS, name) or {}
             for attempt in objects(record.get("attempts")):
                 if attempt["ended_at"] is None:
                     _end_leftover(attempt)
                     attempt.update(ended_at=timestamp(), signal=int(signal.SIGKILL), why=str(Why.KILLED))
-            self._store.put(ATTEMPTS, name, record)
+            self._store.put(Kind.ATTEMPTS, name, record)
         shutil.rmtree(self._machine.settings.attempts_dir, ignore_errors=True)
-        for execution in self._store.list(EXECUTION):
+        for execution in self._store.list(Kind.EXECUTION):
             if "completionTime" not in execution:
                 self._begin(execution)
 

@@ -11,9 +11,10 @@ from localcloud.build.images import Images
 from localcloud.executor import documents, memory
 from localcloud.executor.attempt import Attempt, Outcome, Why
 from localcloud.executor.container import command_for
-from localcloud.executor.documents import ATTEMPTS, CANCELLED, ENDED, EXECUTION, TASK, TaskState
+from localcloud.executor.documents import ENDED, TaskState
 from localcloud.executor.mounts import ContainerError
 from localcloud.jsontypes import Json
+from localcloud.kinds import Kind
 from localcloud.logs.output import AttemptLog
 from localcloud.logs.store import LogStore
 from localcloud.resources import timestamp
@@ -44,8 +45,10 @@ class ExecutionRun:
         self._name = str(execution["name"])
         self._location = self._name.split("/")[3]
         self._active: dict[int, tuple[Attempt, AttemptLog, int]] = {}
-        self._records = {int(record["index"]): record for record in self._store.list(ATTEMPTS, f"{self._name}/tasks/")}
-        self._cancelled = self._store.get(CANCELLED, self._name) is not None
+        self._records = {
+            int(record["index"]): record for record in self._store.list(Kind.ATTEMPTS, f"{self._name}/tasks/")
+        }
+        self._cancelled = self._store.get(Kind.CANCELLED, self._name) is not None
         self._suspended = False
         self._abandoned = False
         self.finished = asyncio.Event()
@@ -57,12 +60,12 @@ class ExecutionRun:
             await asyncio.gather(*(self._task(index, limit) for index in sorted(self._records)))
             if not (self._suspended or self._abandoned):
                 failed = [task for task in self._tasks() if self._state(task["index"]) is TaskState.FAILED]
-                self._store.put(EXECUTION, self._name, documents.execution_ended(self._execution, failed))
+                self._store.put(Kind.EXECUTION, self._name, documents.execution_ended(self._execution, failed))
         finally:
             self.finished.set()
 
     def _tasks(self) -> list[Json]:
-        return self._store.list(TASK, f"{self._name}/tasks/")
+        return self._store.list(Kind.TASK, f"{self._name}/tasks/")
 
     def _state(self, index: int) -> TaskState:
         return TaskState(self._records[index]["state"])
@@ -71,7 +74,7 @@ class ExecutionRun:
         async with limit:
             name = f"{self._name}/tasks/{self._name.rsplit('/', 1)[-1]}-task{index}"
             while self._state(index) not in ENDED and not (self._suspended or self._abandoned):
-                task, attempts = self._store.get(TASK, name) or {}, self._records[index]["attempts"]
+                task, attempts = self._store.get(Kind.TASK, name) or {}, self._records[index]["attempts"]
                 if attempts and not self._goes_on(name, task, index, _outcome(attempts[-1])):
                     return
                 if self._cancelled:
@@ -189,18 +192,18 @@ class ExecutionRun:
         retried = sum(max(len(record["attempts"]) - 1, 0) for record in self._records.values())
         documents.counted(self._execution, [self._state(each) for each in self._records], retried)
         with self._store.transaction():
-            self._store.put(TASK, name, task)
-            self._store.put(EXECUTION, self._name, self._execution)
+            self._store.put(Kind.TASK, name, task)
+            self._store.put(Kind.EXECUTION, self._name, self._execution)
             self._save(name, index)
 
     def _save(self, name: str, index: int) -> None:
         if not self._abandoned:
-            self._store.put(ATTEMPTS, name, self._records[index])
+            self._store.put(Kind.ATTEMPTS, name, self._records[index])
 
     def cancel(self) -> None:
         """See `Executor.cancel`."""
         self._cancelled = True
-        self._store.put(CANCELLED, self._name, {})
+        self._store.put(Kind.CANCELLED, self._name, {})
         for attempt, _, _ in self._active.values():
             attempt.stop(Why.CANCELLED)
 

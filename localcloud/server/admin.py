@@ -4,60 +4,76 @@ import asyncio
 import os
 import shutil
 import signal
+from collections.abc import Iterator
 
 from starlette.responses import PlainTextResponse, Response
 
 from localcloud import VERSION
-from localcloud.build.builder import BUILD
 from localcloud.executor.attempt import Why
-from localcloud.executor.documents import ATTEMPTS, EXECUTION
 from localcloud.jsontypes import Json, obj, objects
+from localcloud.kinds import Kind
 from localcloud.server import policies
 from localcloud.server.errors import ApiError, not_found
 from localcloud.server.http import Call, Routes
+from localcloud.store import Store
 
 routes = Routes("/_localcloud")
-_RESOURCES = {
-    "run.job": "//run.googleapis.com/",
-    "storage.bucket": "//storage.googleapis.com/b/",
-    "iam.account": "//iam.googleapis.com/",
-    "artifactregistry.repository": "//artifactregistry.googleapis.com/",
-    "artifactregistry.image": "//artifactregistry.googleapis.com/",
-    "logging.metric": "//logging.googleapis.com/",
-    "monitoring": "//monitoring.googleapis.com/",
-    "scheduler.job": "//cloudscheduler.googleapis.com/",
+RESOURCES = {
+    Kind.JOB: "//run.googleapis.com/",
+    Kind.BUCKET: "//storage.googleapis.com/b/",
+    Kind.ACCOUNT: "//iam.googleapis.com/",
+    Kind.REPOSITORY: "//artifactregistry.googleapis.com/",
+    Kind.IMAGE: "//artifactregistry.googleapis.com/",
+    Kind.METRIC: "//logging.googleapis.com/",
+    Kind.MONITORING: "//monitoring.googleapis.com/",
+    Kind.SCHEDULED_JOB: "//cloudscheduler.googleapis.com/",
 }
+"""What the inventory lists, and how each full name begins."""
+NOT_RESOURCES = {
+    Kind.EXECUTION: "goes with its job",
+    Kind.TASK: "goes with its job",
+    Kind.ATTEMPTS: "goes with its job",
+    Kind.CANCELLED: "goes with its job",
+    Kind.POLICY: "listed where it grants something: one without bindings is what every resource has",
+    Kind.SERVICE: "listed apart: which services are enabled is left as it is by a `destroy`",
+    Kind.BUILD: "listed apart: history, which nothing removes",
+    Kind.OPERATION: "history, which nothing removes",
+}
+"""What it does not list among the resources, and why."""
+
+
+def _resources(store: Store) -> Iterator[tuple[str, str]]:
+    """(full name, project) of every resource."""
+    for kind, prefix in RESOURCES.items():
+        for name, document in zip(store.names(kind), store.list(kind), strict=True):
+            own = str(document["name"]) if kind is Kind.ACCOUNT else name
+            yield prefix + own, str(document["_project"]) if kind is Kind.BUCKET else own.split("/")[1]
 
 
 @routes.on("GET", "/status")
 def status(call: Call) -> Json:
     """Who answers here, and what runs."""
-    names = [*call.cloud.store.names("run.job"), *call.cloud.store.names("artifactregistry.repository")]
-    accounts = {str(each["projectId"]) for each in call.cloud.store.list("iam.account")}
-    buckets = {str(each["_project"]) for each in call.cloud.store.list("storage.bucket")}
     return {
         "version": VERSION,
         "pid": os.getpid(),
         "port": call.cloud.port,
         "state_dir": str(call.cloud.settings.state_dir.resolve()),
-        "projects": sorted({name.split("/")[1] for name in names} | accounts | buckets),
+        "projects": sorted({project for _, project in _resources(call.cloud.store)}),
         "running_executions": call.cloud.executor.running(),
     }
 
 
 @routes.on("GET", "/inventory")
 def inventory(call: Call) -> Json:
-    """Full names of everything that exists.
-
-    Services and builds are apart: they are history, which no `destroy` removes.
-    """
-    store, found = call.cloud.store, list[str]()
-    for kind, prefix in _RESOURCES.items():
-        for document, name in zip(store.list(kind), store.names(kind), strict=True):
-            found.append(prefix + str(document["name"] if kind == "iam.account" else name))
+    """Full names of everything that exists; what is no resource is apart or left out, see `NOT_RESOURCES`."""
+    store = call.cloud.store
+    found = [name for name, _ in _resources(store)]
     found += [f"//{resource} (IAM policy)" for resource in policies.non_empty(store)]
-    services = store.names("serviceusage.service")
-    return {"resources": sorted(found), "services": sorted(services), "builds": store.names(BUILD)}
+    return {
+        "resources": sorted(found),
+        "services": sorted(store.names(Kind.SERVICE)),
+        "builds": store.names(Kind.BUILD),
+    }
 
 
 def _interrupt(call: Call, how: Why) -> Json:
@@ -96,10 +112,10 @@ def execution(call: Call) -> Json:
     """Every attempt of every task."""
     wanted = call.params["execution"]
     store = call.cloud.store
-    name = next((each for each in store.names(EXECUTION) if each.rsplit("/", 1)[-1] == wanted), None)
+    name = next((each for each in store.names(Kind.EXECUTION) if each.rsplit("/", 1)[-1] == wanted), None)
     if name is None:
         raise not_found(f"execution {wanted}")
-    tasks = sorted(store.list(ATTEMPTS, f"{name}/tasks/"), key=lambda record: int(record["index"]))
+    tasks = sorted(store.list(Kind.ATTEMPTS, f"{name}/tasks/"), key=lambda record: int(record["index"]))
     fields = ("attempt", "started_at", "ended_at", "exit_code", "signal", "why")
     for task in tasks:
         task["attempts"] = [{field: attempt[field] for field in fields} for attempt in objects(task["attempts"])]

@@ -3,15 +3,14 @@
 import re
 import shutil
 
-from localcloud.build.images import IMAGE
 from localcloud.jsontypes import Json, obj, objects
+from localcloud.kinds import Kind
 from localcloud.resources import timestamp
 from localcloud.server import operations, policies
 from localcloud.server.errors import already_exists, invalid, not_found
 from localcloud.server.http import Call, Routes, page
 from localcloud.server.masks import masked
 
-REPOSITORY = "artifactregistry.repository"
 TYPE = "google.devtools.artifactregistry.v1.Repository"
 routes = Routes("/artifactregistry/v1", "/v1")
 _REPOSITORIES = "/projects/{project}/locations/{location}/repositories"
@@ -24,7 +23,7 @@ def _parent(call: Call) -> str:
 
 def _repository(call: Call) -> Json:
     name = f"{_parent(call)}/repositories/{call.params['repository']}"
-    repository = call.cloud.store.get(REPOSITORY, name)
+    repository = call.cloud.store.get(Kind.REPOSITORY, name)
     if repository is None:
         raise not_found(name)
     return repository
@@ -48,21 +47,21 @@ def create_repository(call: Call) -> Json:
             f"repository_id {repository_id!r}: lowercase letters, digits and '-', beginning with a letter, at most 63."
         )
     name, now = f"{_parent(call)}/repositories/{repository_id}", timestamp()
-    if call.cloud.store.get(REPOSITORY, name) is not None:
+    if call.cloud.store.get(Kind.REPOSITORY, name) is not None:
         raise already_exists(name)
     _check(call.body)
     host = f"{call.params['location']}-docker.pkg.dev/{call.params['project']}/{repository_id}"
     repository = {**call.body, "name": name, "createTime": now, "updateTime": now, "registryUri": host}
     repository.setdefault("format", "DOCKER")
     repository.setdefault("mode", "STANDARD_REPOSITORY")
-    call.cloud.store.put(REPOSITORY, name, repository)
+    call.cloud.store.put(Kind.REPOSITORY, name, repository)
     return operations.done(call.cloud.store, _parent(call), TYPE, repository)
 
 
 @routes.on("GET", _REPOSITORIES)
 def list_repositories(call: Call) -> Json:
     """Repositories of a location."""
-    return page(call, call.cloud.store.list(REPOSITORY, f"{_parent(call)}/repositories/"), "repositories")
+    return page(call, call.cloud.store.list(Kind.REPOSITORY, f"{_parent(call)}/repositories/"), "repositories")
 
 
 @routes.on("GET", _REPOSITORY)
@@ -86,7 +85,7 @@ def patch_repository(call: Call) -> Json:
         "updateTime": timestamp(),
     }
     _check(repository)
-    call.cloud.store.put(REPOSITORY, old["name"], repository)
+    call.cloud.store.put(Kind.REPOSITORY, old["name"], repository)
     return repository
 
 
@@ -94,26 +93,26 @@ def patch_repository(call: Call) -> Json:
 def delete_repository(call: Call) -> Json:
     """Remove the repository with its images."""
     repository, store = _repository(call), call.cloud.store
-    for image in store.list(IMAGE, f"{repository['name']}/dockerImages/"):
+    for image in store.list(Kind.IMAGE, f"{repository['name']}/dockerImages/"):
         _delete_image(call, image)
-    store.delete(REPOSITORY, repository["name"])
+    store.delete(Kind.REPOSITORY, repository["name"])
     policies.drop(store, f"artifactregistry.googleapis.com/{repository['name']}")
     operation = operations.done(store, _parent(call), TYPE, repository)
     operation["response"] = {"@type": "type.googleapis.com/google.protobuf.Empty"}
-    store.put(operations.KIND, operation["name"], operation)
+    store.put(Kind.OPERATION, operation["name"], operation)
     return operation
 
 
 def _delete_image(call: Call, image: Json) -> None:
     """Forget an image; its files go when no other document has that digest."""
     store, digest = call.cloud.store, str(image["uri"]).rpartition("@sha256:")[2]
-    store.delete(IMAGE, image["name"])
-    if not any(str(other["uri"]).endswith(digest) for other in store.list(IMAGE)):
+    store.delete(Kind.IMAGE, image["name"])
+    if not any(str(other["uri"]).endswith(digest) for other in store.list(Kind.IMAGE)):
         shutil.rmtree(call.cloud.settings.images_dir / digest, ignore_errors=True)
 
 
 def _images(call: Call) -> list[Json]:
-    images = call.cloud.store.list(IMAGE, f"{_repository(call)['name']}/dockerImages/")
+    images = call.cloud.store.list(Kind.IMAGE, f"{_repository(call)['name']}/dockerImages/")
     return [{key: value for key, value in image.items() if not key.startswith("_")} for image in images]
 
 

@@ -2,8 +2,8 @@
 
 import base64
 
-from localcloud.build.builder import BUILD
 from localcloud.jsontypes import Json, items, obj, objects
+from localcloud.kinds import Kind
 from localcloud.resources import project_number, timestamp, unique_id
 from localcloud.server import operations
 from localcloud.server.errors import failed_precondition, invalid, not_found
@@ -49,7 +49,7 @@ def create_build(call: Call) -> Json:
     build = {key: value for key, value in call.body.items() if key not in ("id", "status", "results")}
     _check(build)
     account = str(build.get("serviceAccount", "")).rsplit("/", 1)[-1]
-    if account.endswith(".iam.gserviceaccount.com") and call.cloud.store.get("iam.account", account) is None:
+    if account.endswith(".iam.gserviceaccount.com") and call.cloud.store.get(Kind.ACCOUNT, account) is None:
         raise failed_precondition(f"service account {account} does not exist; the build was not started")
     project, location, number = call.params["project"], call.params.get("location", "global"), unique_id()
     build.update(
@@ -62,11 +62,11 @@ def create_build(call: Call) -> Json:
     )
     build.setdefault("timeout", "600s")
     build.setdefault("queueTtl", "3600s")
-    call.cloud.store.put(BUILD, number, build)
+    call.cloud.store.put(Kind.BUILD, number, build)
     encoded = base64.b64encode(number.encode()).decode()
     regional = f"projects/{project}/locations/{location}/operations/{encoded}"
     operation = regional if "location" in call.params else f"operations/build/{project}/{encoded}"
-    operations.follow(call.cloud.store, operation, BUILD, number)
+    operations.follow(call.cloud.store, operation, Kind.BUILD, number)
     call.cloud.builder.start(build)
     return operations.get(call.cloud.store, operation)
 
@@ -77,7 +77,7 @@ def list_builds(call: Call) -> Json:
     """Builds of a project, newest first."""
     if call.query.get("filter"):
         raise invalid(f"filter: {call.query['filter']!r} is not supported by the local cloud; list without one.")
-    found = [each for each in call.cloud.store.list(BUILD) if each["projectId"] == call.params["project"]]
+    found = [each for each in call.cloud.store.list(Kind.BUILD) if each["projectId"] == call.params["project"]]
     return page(call, found[::-1], "builds")
 
 
@@ -85,7 +85,7 @@ def list_builds(call: Call) -> Json:
 @routes.on("GET", _REGIONAL + "/{build}")
 def get_build(call: Call) -> Json:
     """One build."""
-    build = call.cloud.store.get(BUILD, call.params["build"])
+    build = call.cloud.store.get(Kind.BUILD, call.params["build"])
     if build is None or obj(build)["projectId"] != call.params["project"]:
         raise not_found(f"build {call.params['build']}")
     return build

@@ -3,13 +3,13 @@
 import re
 
 from localcloud.jsontypes import Json, obj
+from localcloud.kinds import Kind
 from localcloud.resources import etag, numeric_id
 from localcloud.server import policies
 from localcloud.server.errors import ApiError, invalid, not_found
 from localcloud.server.http import Call, Routes, page
 from localcloud.server.masks import masked
 
-ACCOUNT = "iam.account"
 routes = Routes("/iam/v1", "/v1")
 _ACCOUNTS = "/projects/{project}/serviceAccounts"
 _ACCOUNT = _ACCOUNTS + "/{account}"
@@ -18,9 +18,9 @@ _ACCOUNT = _ACCOUNTS + "/{account}"
 def _account(call: Call) -> Json:
     """By e-mail address or unique number, in the project named or in `-`."""
     wanted = call.params["account"]
-    account = call.cloud.store.get(ACCOUNT, wanted)
+    account = call.cloud.store.get(Kind.ACCOUNT, wanted)
     if account is None:
-        account = next((each for each in call.cloud.store.list(ACCOUNT) if each["uniqueId"] == wanted), None)
+        account = next((each for each in call.cloud.store.list(Kind.ACCOUNT) if each["uniqueId"] == wanted), None)
     if account is None or call.params["project"] not in ("-", account["projectId"]):
         raise ApiError(404, f"Unknown service account: {wanted}")
     return account
@@ -29,7 +29,7 @@ def _account(call: Call) -> Json:
 def _store(call: Call, account: Json) -> Json:
     account.pop("etag", None)
     account["etag"] = etag(account)
-    call.cloud.store.put(ACCOUNT, account["email"], account)
+    call.cloud.store.put(Kind.ACCOUNT, account["email"], account)
     return account
 
 
@@ -43,7 +43,7 @@ def create_account(call: Call) -> Json:
             "digits and '-'."
         )
     email = f"{account_id}@{project}.iam.gserviceaccount.com"
-    if call.cloud.store.get(ACCOUNT, email) is not None:
+    if call.cloud.store.get(Kind.ACCOUNT, email) is not None:
         raise ApiError(409, f"Service account {account_id} already exists within project projects/{project}.")
     number = numeric_id()
     fields = {
@@ -65,7 +65,7 @@ def create_account(call: Call) -> Json:
 @routes.on("GET", _ACCOUNTS)
 def list_accounts(call: Call) -> Json:
     """Accounts of a project."""
-    accounts = [each for each in call.cloud.store.list(ACCOUNT) if each["projectId"] == call.params["project"]]
+    accounts = [each for each in call.cloud.store.list(Kind.ACCOUNT) if each["projectId"] == call.params["project"]]
     return page(call, accounts, "accounts")
 
 
@@ -88,7 +88,7 @@ def patch_account(call: Call) -> Json:
 def delete_account(call: Call) -> Json:
     """Remove the account; grants to it now go to its tombstone."""
     account = _account(call)
-    call.cloud.store.delete(ACCOUNT, account["email"])
+    call.cloud.store.delete(Kind.ACCOUNT, account["email"])
     policies.drop(call.cloud.store, f"iam.googleapis.com/{account['name']}")
     policies.forget_account(call.cloud.store, account["email"], account["uniqueId"])
     return {}

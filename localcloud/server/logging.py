@@ -1,13 +1,13 @@
 """Cloud Logging v2: entries, and log-based metrics (kept, not computed)."""
 
 from localcloud.jsontypes import Json, items, obj, objects, strings
+from localcloud.kinds import Kind
 from localcloud.logs.comparisons import FilterError
 from localcloud.logs.filter import Filter, compile_filter
 from localcloud.resources import timestamp
 from localcloud.server.errors import already_exists, invalid, not_found
 from localcloud.server.http import Call, Routes
 
-METRIC = "logging.metric"
 routes = Routes("/logging/v2", "/v2")
 _METRICS = "/projects/{project}/metrics"
 _ORDERS = {"": False, "timestamp asc": False, "timestamp": False, "timestamp desc": True}
@@ -72,7 +72,7 @@ def _metric_key(call: Call, name: str) -> str:
 
 def _metric(call: Call) -> Json:
     key = _metric_key(call, call.params["metric"])
-    metric = call.cloud.store.get(METRIC, key)
+    metric = call.cloud.store.get(Kind.METRIC, key)
     if metric is None:
         raise not_found(key)
     return metric
@@ -95,7 +95,7 @@ def create_metric(call: Call) -> Json:
     """Create a log-based metric."""
     metric, now = _checked(call.body), timestamp()
     key = _metric_key(call, metric["name"])
-    if call.cloud.store.get(METRIC, key) is not None:
+    if call.cloud.store.get(Kind.METRIC, key) is not None:
         raise already_exists(key)
     return _store(call, key, {**metric, "createTime": now, "updateTime": now})
 
@@ -104,14 +104,14 @@ def _store(call: Call, key: str, metric: Json) -> Json:
     kind = f"logging.googleapis.com/user/{metric['name']}"
     own = f"projects/{call.params['project']}/metricDescriptors/{kind}"
     metric["metricDescriptor"] = {**obj(metric["metricDescriptor"]), "type": kind, "name": own}
-    call.cloud.store.put(METRIC, key, metric)
+    call.cloud.store.put(Kind.METRIC, key, metric)
     return metric
 
 
 @routes.on("GET", _METRICS)
 def list_metrics(call: Call) -> Json:
     """Metrics of a project."""
-    return {"metrics": call.cloud.store.list(METRIC, _metric_key(call, ""))}
+    return {"metrics": call.cloud.store.list(Kind.METRIC, _metric_key(call, ""))}
 
 
 @routes.on("GET", _METRICS + "/{metric}")
@@ -123,7 +123,7 @@ def get_metric(call: Call) -> Json:
 @routes.on("PUT", _METRICS + "/{metric}")
 def update_metric(call: Call) -> Json:
     """Replace a metric."""
-    old = call.cloud.store.get(METRIC, _metric_key(call, call.params["metric"])) or {"createTime": timestamp()}
+    old = call.cloud.store.get(Kind.METRIC, _metric_key(call, call.params["metric"])) or {"createTime": timestamp()}
     new = {**_checked(call.body), "createTime": old["createTime"], "updateTime": timestamp()}
     return _store(call, _metric_key(call, call.params["metric"]), new)
 
@@ -131,5 +131,5 @@ def update_metric(call: Call) -> Json:
 @routes.on("DELETE", _METRICS + "/{metric}")
 def delete_metric(call: Call) -> Json:
     """Remove a metric."""
-    call.cloud.store.delete(METRIC, _metric_key(call, str(_metric(call)["name"])))
+    call.cloud.store.delete(Kind.METRIC, _metric_key(call, str(_metric(call)["name"])))
     return {}

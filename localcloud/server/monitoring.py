@@ -4,12 +4,12 @@ Kept and answered; nothing is evaluated.
 """
 
 from localcloud.jsontypes import Json, items, obj, objects
+from localcloud.kinds import Kind
 from localcloud.resources import etag, numeric_id, timestamp
 from localcloud.server.errors import aborted, failed_precondition, invalid, not_found
 from localcloud.server.http import Call, Routes, page
 from localcloud.server.masks import masked
 
-KIND = "monitoring"
 _ALONE = ("conditionMatchedLog", "conditionPrometheusQueryLanguage")
 routes_v3 = Routes("/monitoring/v3", "/v3")
 routes_v1 = Routes("/monitoring/v1", "/v1")
@@ -17,14 +17,14 @@ routes_v1 = Routes("/monitoring/v1", "/v1")
 
 def _get(call: Call, collection: str) -> Json:
     name = f"projects/{call.params['project']}/{collection}/{call.params['id']}"
-    found = call.cloud.store.get(KIND, name)
+    found = call.cloud.store.get(Kind.MONITORING, name)
     if found is None:
         raise not_found(name)
     return found
 
 
 def _put(call: Call, doc: Json) -> Json:
-    call.cloud.store.put(KIND, doc["name"], doc)
+    call.cloud.store.put(Kind.MONITORING, doc["name"], doc)
     return doc
 
 
@@ -47,7 +47,7 @@ def _checked(call: Call, policy: Json) -> Json:
         if "conditionMatchedLog" in condition and not limit:
             raise invalid("alert_policy.alert_strategy.notification_rate_limit is needed for a log match.")
     for channel in policy.get("notificationChannels", []):
-        if call.cloud.store.get(KIND, channel) is None:
+        if call.cloud.store.get(Kind.MONITORING, channel) is None:
             raise not_found(channel)
     return policy
 
@@ -123,7 +123,7 @@ def _without_zeros(message: Json) -> Json:
 
 def _release(call: Call, channel: str) -> None:
     """Take a channel out of the policies that use it; without `force` it is refused instead."""
-    for policy in call.cloud.store.list(KIND, f"projects/{call.params['project']}/alertPolicies/"):
+    for policy in call.cloud.store.list(Kind.MONITORING, f"projects/{call.params['project']}/alertPolicies/"):
         used = [str(each) for each in items(policy.get("notificationChannels"))]
         if channel not in used:
             continue
@@ -141,7 +141,7 @@ def _add_reads(routes: Routes, collection: str) -> None:
 
     @routes.on("GET", f"/projects/{{project}}/{collection}")
     def get_all(call: Call) -> Json:
-        found = call.cloud.store.list(KIND, f"projects/{call.params['project']}/{collection}/")
+        found = call.cloud.store.list(Kind.MONITORING, f"projects/{call.params['project']}/{collection}/")
         return page(call, found, collection)
 
     @routes.on("DELETE", f"/projects/{{project}}/{collection}/{{id}}")
@@ -149,7 +149,7 @@ def _add_reads(routes: Routes, collection: str) -> None:
         name = str(_get(call, collection)["name"])
         if collection == "notificationChannels":
             _release(call, name)
-        call.cloud.store.delete(KIND, name)
+        call.cloud.store.delete(Kind.MONITORING, name)
         return {}
 
     del get_one, get_all, delete_one  # registered

@@ -1,11 +1,10 @@
 """Long-running operations: stored with what they answer, or with the execution or build whose end they wait for."""
 
 from localcloud.jsontypes import Json, obj
+from localcloud.kinds import Kind
 from localcloud.resources import unique_id
 from localcloud.server.errors import not_found
 from localcloud.store import Store
-
-KIND = "operation"
 
 
 def typed(message_type: str, message: Json) -> Json:
@@ -22,13 +21,13 @@ def done(store: Store, parent: str, message_type: str, response: Json) -> Json:
         "done": True,
         "response": message,
     }
-    store.put(KIND, operation["name"], operation)
+    store.put(Kind.OPERATION, operation["name"], operation)
     return operation
 
 
-def follow(store: Store, name: str, kind: str, target: str) -> None:
+def follow(store: Store, name: str, kind: Kind, target: str) -> None:
     """Record an operation that ends when the resource `target` of `kind` does."""
-    store.put(KIND, name, {"name": name, "follows": {"kind": kind, "name": target}})
+    store.put(Kind.OPERATION, name, {"name": name, "follows": {"kind": kind, "name": target}})
 
 
 def get(store: Store, name: str) -> Json:
@@ -37,16 +36,17 @@ def get(store: Store, name: str) -> Json:
     Raises:
         ApiError: 404 when there is none of that name.
     """
-    operation = store.get(KIND, name)
+    operation = store.get(Kind.OPERATION, name)
     if operation is None:
         raise not_found(name)
     follows = obj(operation.get("follows"))
     if not follows:
         return operation
-    target = store.get(str(follows["kind"]), str(follows["name"]))
+    kind = Kind(follows["kind"])
+    target = store.get(kind, str(follows["name"]))
     if target is None:
         raise not_found(name)
-    return _FOLLOWED[str(follows["kind"])](name, target)
+    return _FOLLOWED[kind](name, target)
 
 
 def execution_operation(name: str, execution: Json) -> Json:
@@ -83,4 +83,4 @@ def build_operation(name: str, build: Json) -> Json:
     return operation
 
 
-_FOLLOWED = {"run.execution": execution_operation, "cloudbuild.build": build_operation}
+_FOLLOWED = {Kind.EXECUTION: execution_operation, Kind.BUILD: build_operation}

@@ -4,11 +4,11 @@ import re
 from typing import cast
 
 from localcloud.jsontypes import Json, items, obj, objects
+from localcloud.kinds import Kind
 from localcloud.resources import etag
 from localcloud.server.errors import ApiError, aborted, invalid
 from localcloud.store import Store
 
-KIND = "policy"
 _MEMBER = re.compile(
     r"^(allUsers|allAuthenticatedUsers|(user|group|serviceAccount|domain|projectOwner|projectEditor|projectViewer|"
     r"principal|principalSet|deleted):.+)$"
@@ -21,7 +21,7 @@ CONCURRENT_CHANGE = (
 
 def get(store: Store, resource: str) -> Json:
     """The policy of a resource; without bindings when none was ever set."""
-    policy = store.get(KIND, resource) or {}
+    policy = store.get(Kind.POLICY, resource) or {}
     answer: Json = {"version": policy.get("version", 1), "etag": _etag(resource, policy)}
     if policy.get("bindings"):
         answer["bindings"] = policy["bindings"]
@@ -36,7 +36,7 @@ def put(store: Store, resource: str, policy: Json) -> Json:
         an account of
             this cloud that does not exist.
     """
-    stored = store.get(KIND, resource) or {}
+    stored = store.get(Kind.POLICY, resource) or {}
     sent = policy.get("etag")
     if sent and sent != _etag(resource, stored):
         raise aborted(CONCURRENT_CHANGE)
@@ -52,30 +52,30 @@ def put(store: Store, resource: str, policy: Json) -> Json:
         "bindings": bindings,
         "changes": int(stored.get("changes", 0)) + 1,
     }
-    store.put(KIND, resource, new)
+    store.put(Kind.POLICY, resource, new)
     return get(store, resource)
 
 
 def drop(store: Store, resource: str) -> None:
     """The resource is gone, and its policy with it."""
-    store.delete(KIND, resource)
+    store.delete(Kind.POLICY, resource)
 
 
 def non_empty(store: Store) -> list[str]:
     """Resources that grant something to somebody."""
-    return [name for name in store.names(KIND) if (store.get(KIND, name) or {}).get("bindings")]
+    return [name for name in store.names(Kind.POLICY) if (store.get(Kind.POLICY, name) or {}).get("bindings")]
 
 
 def forget_account(store: Store, email: str, uid: str) -> None:
     """Grants of a deleted account stay, but to its tombstone: an account made anew under that name does not inherit
     them."""
     old, new = f"serviceAccount:{email}", f"deleted:serviceAccount:{email}?uid={uid}"
-    for name in store.names(KIND):
-        policy = store.get(KIND, name) or {}
+    for name in store.names(Kind.POLICY):
+        policy = store.get(Kind.POLICY, name) or {}
         if any(old in binding["members"] for binding in objects(policy.get("bindings"))):
             for binding in objects(policy["bindings"]):
                 binding["members"] = [new if member == old else member for member in binding["members"]]
-            store.put(KIND, name, {**policy, "changes": int(policy.get("changes", 0)) + 1})
+            store.put(Kind.POLICY, name, {**policy, "changes": int(policy.get("changes", 0)) + 1})
 
 
 def _etag(resource: str, policy: Json) -> str:
@@ -107,5 +107,5 @@ def _check_account(store: Store, member: str) -> None:
     kind, _, email = member.partition(":")
     project = email.removesuffix(".iam.gserviceaccount.com").rpartition("@")[2]
     own = kind == "serviceAccount" and email.endswith(f"@{project}.iam.gserviceaccount.com")
-    if own and not email.startswith("service-") and store.get("iam.account", email) is None:
+    if own and not email.startswith("service-") and store.get(Kind.ACCOUNT, email) is None:
         raise invalid(f"Service account {email} does not exist.")

@@ -2,14 +2,14 @@
 
 import copy
 
-from localcloud.executor.documents import EXECUTION, condition, execution_reference
+from localcloud.executor.documents import condition, execution_reference
 from localcloud.jsontypes import Json, obj, objects
+from localcloud.kinds import Kind
 from localcloud.resources import etag, timestamp, unique_id
 from localcloud.server import operations, policies, run_schema
 from localcloud.server.errors import ApiError, aborted, already_exists, not_found
 from localcloud.server.http import Call, Routes, page
 from localcloud.server.run_executions import (
-    JOB,
     JOB_TYPE,
     JOBS,
     check_etag,
@@ -38,7 +38,7 @@ _MEDIA = {1: "MEMORY", 2: "DISK"}
 
 def _shown(call: Call, job: Json) -> Json:
     """The job as it is answered: with what its executions tell."""
-    executions = call.cloud.store.list(EXECUTION, f"{job['name']}/executions/")
+    executions = call.cloud.store.list(Kind.EXECUTION, f"{job['name']}/executions/")
     latest = execution_reference(executions[-1]) if executions else {}
     return {**job, "latestCreatedExecution": latest, **({"executionCount": len(executions)} if executions else {})}
 
@@ -87,7 +87,7 @@ def _accepted(call: Call, body: Json) -> Json:
     check_job(job, call.params["location"], call.cloud.settings)
     account = str(obj(job["template"]["template"]).get("serviceAccount", ""))
     own = account.endswith(f"@{call.params['project']}.iam.gserviceaccount.com")
-    if own and call.cloud.store.get("iam.account", account) is None:
+    if own and call.cloud.store.get(Kind.ACCOUNT, account) is None:
         raise ApiError(
             403, f"Permission 'iam.serviceaccounts.actAs' denied on service account {account} (or it may not exist)."
         )
@@ -125,18 +125,18 @@ def create_job(call: Call) -> Json:
     job_id = call.query.get("jobId", "")
     check_job_id(job_id)
     name = f"{parent(call)}/jobs/{job_id}"
-    if call.cloud.store.get(JOB, name) is not None:
+    if call.cloud.store.get(Kind.JOB, name) is not None:
         raise already_exists(name)
     job = _created(name, _accepted(call, call.body))
     if not call.flag("validateOnly"):
-        call.cloud.store.put(JOB, name, job)
+        call.cloud.store.put(Kind.JOB, name, job)
     return operations.done(call.cloud.store, parent(call), JOB_TYPE, _shown(call, job))
 
 
 @routes.on("GET", JOBS)
 def list_jobs(call: Call) -> Json:
     """Jobs of a location."""
-    return page(call, [_shown(call, job) for job in call.cloud.store.list(JOB, f"{parent(call)}/jobs/")], "jobs")
+    return page(call, [_shown(call, job) for job in call.cloud.store.list(Kind.JOB, f"{parent(call)}/jobs/")], "jobs")
 
 
 @routes.on("GET", JOBS + "/{job}")
@@ -149,7 +149,7 @@ def get_job(call: Call) -> Json:
 def update_job(call: Call) -> Json:
     """Replace the desired state by the whole body."""
     name, store = job_name(call), call.cloud.store
-    old = store.get(JOB, name)
+    old = store.get(Kind.JOB, name)
     if old is None and not call.flag("allowMissing"):
         raise not_found(name)
     if old is not None and call.body.get("etag") not in (None, "", old["etag"]):
@@ -161,7 +161,7 @@ def update_job(call: Call) -> Json:
         job.update({key: old[key] for key in ("uid", "createTime", "creator")})
         job = _sealed({**job, "generation": generation, "observedGeneration": generation})
     if not call.flag("validateOnly"):
-        store.put(JOB, name, job)
+        store.put(Kind.JOB, name, job)
     return operations.done(store, parent(call), JOB_TYPE, _shown(call, job))
 
 
@@ -172,7 +172,7 @@ async def delete_job(call: Call) -> Json:
     check_etag(call, job)
     if not call.flag("validateOnly"):
         await delete_executions(call, f"{job['name']}/executions/")
-        store.delete(JOB, job["name"])
+        store.delete(Kind.JOB, job["name"])
         policies.drop(store, f"run.googleapis.com/{job['name']}")
     return operations.done(store, parent(call), JOB_TYPE, {**job, "deleteTime": timestamp()})
 

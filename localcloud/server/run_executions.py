@@ -1,15 +1,14 @@
 """Cloud Run Admin API v2: executions of a job, and their tasks."""
 
 from localcloud.build.images import parse
-from localcloud.executor.documents import ATTEMPTS, CANCELLED, EXECUTION, TASK
 from localcloud.jsontypes import Json, obj, objects
+from localcloud.kinds import Kind
 from localcloud.resources import timestamp, unique_id
 from localcloud.server import operations, run_schema
 from localcloud.server.errors import aborted, failed_precondition, invalid, not_found
 from localcloud.server.http import Call, Routes, page
 from localcloud.server.run_rules import seconds
 
-JOB = "run.job"
 JOB_TYPE = "google.cloud.run.v2.Job"
 EXECUTION_TYPE = "google.cloud.run.v2.Execution"
 routes = Routes("/run/v2", "/v2")
@@ -34,7 +33,7 @@ def stored_job(call: Call) -> Json:
     Raises:
         ApiError: 404 when there is none.
     """
-    job = call.cloud.store.get(JOB, job_name(call))
+    job = call.cloud.store.get(Kind.JOB, job_name(call))
     if job is None:
         raise not_found(job_name(call))
     return job
@@ -49,9 +48,9 @@ def check_etag(call: Call, doc: Json) -> None:
 async def delete_executions(call: Call, prefix: str) -> None:
     """Remove everything below the prefix; what runs of it is killed first."""
     store = call.cloud.store
-    await call.cloud.executor.cancel_and_wait(store.names(EXECUTION, prefix))
+    await call.cloud.executor.cancel_and_wait(store.names(Kind.EXECUTION, prefix))
     with store.transaction():
-        for kind in (EXECUTION, TASK, ATTEMPTS, CANCELLED):
+        for kind in (Kind.EXECUTION, Kind.TASK, Kind.ATTEMPTS, Kind.CANCELLED):
             for name in store.names(kind, prefix):
                 store.delete(kind, name)
 
@@ -76,7 +75,7 @@ def run_job(call: Call) -> Json:
         return operations.done(store, parent(call), JOB_TYPE, job)
     execution = call.cloud.executor.start(job, overrides)
     name = f"{parent(call)}/operations/{unique_id()}"
-    operations.follow(store, name, EXECUTION, execution["name"])
+    operations.follow(store, name, Kind.EXECUTION, execution["name"])
     return operations.get(store, name)
 
 
@@ -91,7 +90,7 @@ def _check_overrides(overrides: Json) -> None:
 
 def _execution(call: Call) -> Json:
     name = f"{job_name(call)}/executions/{call.params['execution']}"
-    execution = call.cloud.store.get(EXECUTION, name)
+    execution = call.cloud.store.get(Kind.EXECUTION, name)
     if execution is None:
         raise not_found(name)
     return execution
@@ -101,7 +100,7 @@ def _execution(call: Call) -> Json:
 def list_executions(call: Call) -> Json:
     """Executions of a job (`-`: of every job), newest first."""
     prefix = f"{parent(call)}/jobs/" + ("" if call.params["job"] == "-" else f"{call.params['job']}/")
-    return page(call, call.cloud.store.list(EXECUTION, prefix)[::-1], "executions")
+    return page(call, call.cloud.store.list(Kind.EXECUTION, prefix)[::-1], "executions")
 
 
 @routes.on("GET", _EXECUTIONS + "/{execution}")
@@ -118,7 +117,7 @@ def cancel_execution(call: Call) -> Json:
         raise failed_precondition(f"Execution '{execution['name']}' has already completed; there is nothing to cancel.")
     call.cloud.executor.cancel(execution["name"])
     name = f"{parent(call)}/operations/{unique_id()}"
-    operations.follow(call.cloud.store, name, EXECUTION, execution["name"])
+    operations.follow(call.cloud.store, name, Kind.EXECUTION, execution["name"])
     return operations.get(call.cloud.store, name)
 
 
@@ -129,7 +128,7 @@ async def delete_execution(call: Call) -> Json:
     check_etag(call, execution)
     await call.cloud.executor.cancel_and_wait([execution["name"]])
     store = call.cloud.store
-    store.delete(EXECUTION, execution["name"])
+    store.delete(Kind.EXECUTION, execution["name"])
     await delete_executions(call, f"{execution['name']}/")
     return operations.done(store, parent(call), EXECUTION_TYPE, {**execution, "deleteTime": timestamp()})
 
@@ -138,14 +137,14 @@ async def delete_execution(call: Call) -> Json:
 def list_tasks(call: Call) -> Json:
     """Tasks of an execution."""
     execution = _execution(call)
-    return page(call, call.cloud.store.list(TASK, f"{execution['name']}/tasks/"), "tasks")
+    return page(call, call.cloud.store.list(Kind.TASK, f"{execution['name']}/tasks/"), "tasks")
 
 
 @routes.on("GET", _TASKS + "/{task}")
 def get_task(call: Call) -> Json:
     """One task."""
     name = f"{_execution(call)['name']}/tasks/{call.params['task']}"
-    task = call.cloud.store.get(TASK, name)
+    task = call.cloud.store.get(Kind.TASK, name)
     if task is None:
         raise not_found(name)
     return task

@@ -1,19 +1,19 @@
 """Cloud Scheduler v1: jobs are kept and answered; nothing is triggered by the clock."""
 
 from localcloud.jsontypes import Json
+from localcloud.kinds import Kind
 from localcloud.resources import timestamp
 from localcloud.server.errors import already_exists, invalid, not_found
 from localcloud.server.http import Call, Routes, page
 from localcloud.server.masks import masked
 
-KIND = "scheduler.job"
 routes = Routes("/scheduler/v1")
 _JOBS = "/projects/{project}/locations/{location}/jobs"
 
 
 def _job(call: Call) -> Json:
     name = "projects/{project}/locations/{location}/jobs/{job}".format(**call.params)
-    job = call.cloud.store.get(KIND, name)
+    job = call.cloud.store.get(Kind.SCHEDULED_JOB, name)
     if job is None:
         raise not_found(name)
     return job
@@ -23,7 +23,7 @@ def _store(call: Call, job: Json) -> Json:
     if len(str(job.get("schedule", "")).split()) != 5:
         raise invalid(f"Schedule or time zone is invalid: {job.get('schedule', '')!r} has not five fields.")
     job["userUpdateTime"] = timestamp()
-    call.cloud.store.put(KIND, job["name"], job)
+    call.cloud.store.put(Kind.SCHEDULED_JOB, job["name"], job)
     return job
 
 
@@ -34,7 +34,7 @@ def create_job(call: Call) -> Json:
     parent = "projects/{project}/locations/{location}/jobs/".format(**call.params)
     if not name.startswith(parent) or name == parent:
         raise invalid(f'Job name must be formatted: "{parent}<JOB_ID>", not {name!r}.')
-    if call.cloud.store.get(KIND, name) is not None:
+    if call.cloud.store.get(Kind.SCHEDULED_JOB, name) is not None:
         raise already_exists(name)
     defaults: Json = {"timeZone": "Etc/UTC", "attemptDeadline": "180s", "retryConfig": {"maxRetryDuration": "0s"}}
     return _store(call, {**defaults, **call.body, "state": "ENABLED"})
@@ -44,7 +44,7 @@ def create_job(call: Call) -> Json:
 def list_jobs(call: Call) -> Json:
     """Scheduled jobs of a location."""
     parent = "projects/{project}/locations/{location}/jobs/".format(**call.params)
-    return page(call, call.cloud.store.list(KIND, parent), "jobs")
+    return page(call, call.cloud.store.list(Kind.SCHEDULED_JOB, parent), "jobs")
 
 
 @routes.on("GET", _JOBS + "/{job}")
@@ -62,7 +62,7 @@ def patch_job(call: Call) -> Json:
 @routes.on("DELETE", _JOBS + "/{job}")
 def delete_job(call: Call) -> Json:
     """Remove a scheduled job."""
-    call.cloud.store.delete(KIND, _job(call)["name"])
+    call.cloud.store.delete(Kind.SCHEDULED_JOB, _job(call)["name"])
     return {}
 
 

@@ -4,12 +4,12 @@ Recorded and answered; the local cloud serves all of them regardless.
 """
 
 from localcloud.jsontypes import Json, items
+from localcloud.kinds import Kind
 from localcloud.resources import project_number
 from localcloud.server import operations
 from localcloud.server.errors import invalid
 from localcloud.server.http import Call, Routes, page
 
-SERVICE = "serviceusage.service"
 routes = Routes("/serviceusage/v1", "/serviceusage/v1beta1", "/v1")
 _SERVICES = "/projects/{project}/services"
 
@@ -26,14 +26,14 @@ def _enable(call: Call, services: list[str]) -> list[Json]:
             raise invalid(f"Not found or permission denied for service(s): {service}.")
     documents = [_document(project, service, "ENABLED") for service in services]
     for service, document in zip(services, documents, strict=True):
-        call.cloud.store.put(SERVICE, f"{project}/{service}", document)
+        call.cloud.store.put(Kind.SERVICE, f"{project}/{service}", document)
     return documents
 
 
 def _done(call: Call, message: str, response: Json) -> Json:
     operation = operations.done(call.cloud.store, "", f"google.api.serviceusage.v1.{message}", response)
     operation["name"] = operation["name"].lstrip("/")
-    call.cloud.store.put(operations.KIND, operation["name"], operation)
+    call.cloud.store.put(Kind.OPERATION, operation["name"], operation)
     return operation
 
 
@@ -43,7 +43,7 @@ def list_services(call: Call) -> Json:
     wanted = call.query.get("filter", "")
     if wanted not in ("", "state:ENABLED", "state:DISABLED"):
         raise invalid(f"filter: {wanted!r} is not supported; state:ENABLED and state:DISABLED are.")
-    services = call.cloud.store.list(SERVICE, f"{call.params['project']}/")
+    services = call.cloud.store.list(Kind.SERVICE, f"{call.params['project']}/")
     found = [each for each in services if not wanted or each["state"] == wanted.partition(":")[2]]
     return page(call, found, "services", size=200)
 
@@ -52,7 +52,7 @@ def list_services(call: Call) -> Json:
 def get_service(call: Call) -> Json:
     """One service; disabled unless it was enabled."""
     project, service = call.params["project"], call.params["service"]
-    return call.cloud.store.get(SERVICE, f"{project}/{service}") or _document(project, service, "DISABLED")
+    return call.cloud.store.get(Kind.SERVICE, f"{project}/{service}") or _document(project, service, "DISABLED")
 
 
 @routes.on("POST", _SERVICES + "/{service}:enable")
@@ -72,5 +72,5 @@ def enable_services(call: Call) -> Json:
 def disable_service(call: Call) -> Json:
     """Disable one service."""
     project, service = call.params["project"], call.params["service"]
-    call.cloud.store.delete(SERVICE, f"{project}/{service}")
+    call.cloud.store.delete(Kind.SERVICE, f"{project}/{service}")
     return _done(call, "DisableServiceResponse", {"service": _document(project, service, "DISABLED")})

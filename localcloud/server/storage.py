@@ -7,13 +7,13 @@ from typing import cast
 from starlette.responses import Response
 
 from localcloud.jsontypes import Json, items, obj
+from localcloud.kinds import Kind
 from localcloud.resources import etag, numeric_id, project_number, timestamp
 from localcloud.server import policies
 from localcloud.server.errors import ApiError, invalid
 from localcloud.server.http import Call, Routes, page
 from localcloud.server.masks import merged
 
-BUCKET = "storage.bucket"
 routes = Routes("/storage/v1", "")
 _BUCKET = "/b/{bucket}"
 _NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$")
@@ -29,7 +29,7 @@ def bucket_of(call: Call) -> Json:
     Raises:
         ApiError: 404 when there is none.
     """
-    bucket = call.cloud.store.get(BUCKET, call.params["bucket"])
+    bucket = call.cloud.store.get(Kind.BUCKET, call.params["bucket"])
     if bucket is None:
         raise ApiError(404, f"The specified bucket does not exist: {call.params['bucket']}.")
     return bucket
@@ -38,7 +38,7 @@ def bucket_of(call: Call) -> Json:
 def _store(call: Call, bucket: Json) -> Json:
     bucket["updated"] = timestamp()
     bucket["etag"] = etag({key: value for key, value in bucket.items() if key != "etag"})
-    call.cloud.store.put(BUCKET, bucket["name"], bucket)
+    call.cloud.store.put(Kind.BUCKET, bucket["name"], bucket)
     return bucket
 
 
@@ -90,7 +90,7 @@ def create_bucket(call: Call) -> Json:
         raise ApiError(400, "Required parameter: project", reason="required")
     if not _NAME.match(name) or ".." in name or name.startswith("goog"):
         raise invalid(f"Invalid bucket name: '{name}'")
-    if call.cloud.store.get(BUCKET, name) is not None:
+    if call.cloud.store.get(Kind.BUCKET, name) is not None:
         raise ApiError(
             409,
             f"Your previous request to create the named bucket '{name}' succeeded and you already own it.",
@@ -124,7 +124,7 @@ def _answer(bucket: Json) -> Json:
 def list_buckets(call: Call) -> Json:
     """Buckets of a project."""
     project, prefix = call.query.get("project", ""), call.query.get("prefix", "")
-    found = [each for each in call.cloud.store.list(BUCKET, prefix) if project in ("", "<none>", each["_project"])]
+    found = [each for each in call.cloud.store.list(Kind.BUCKET, prefix) if project in ("", "<none>", each["_project"])]
     found.sort(key=lambda bucket: str(bucket["name"]))
     return {
         "kind": "storage#buckets",
@@ -167,7 +167,7 @@ def delete_bucket(call: Call) -> Response:
     directory = call.cloud.settings.buckets_dir / bucket["name"]
     if any(not each.is_dir() for each in directory.rglob("*")):
         raise ApiError(409, f"The bucket you tried to delete is not empty: {bucket['name']}.", reason="conflict")
-    call.cloud.store.delete(BUCKET, bucket["name"])
+    call.cloud.store.delete(Kind.BUCKET, bucket["name"])
     policies.drop(call.cloud.store, _policy_key(bucket))
     shutil.rmtree(directory, ignore_errors=True)
     directory.with_name(directory.name + ".bucketMetadata").unlink(missing_ok=True)
