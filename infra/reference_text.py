@@ -41,6 +41,26 @@ RULES = """
 - **Versioning**: objects are written once, under new names; every pruned checkpoint would be kept and billed. A
   grace for deletions by mistake is `softDeleteSeconds`.
 
+## From dev to prod
+
+    gpujob promote dev prod          # pins dev's image, by digest, in Pulumi.prod.yaml; shows before and after
+    pulumi preview -s prod
+
+It changes that one line and deploys nothing. The repository removes images that are older than 30 days and not among
+the 10 newest, unless a tag that begins with `promoted-` keeps them: the command prints the one that sets it. Where prod is
+another project, its Cloud Run agent must be among `imageReaders` of the stack that owns the repository.
+
+Teams that build outside of Pulumi use `cloudbuild.yaml`, which a test holds to what `pulumi up` asks for, and set
+`image` to the digest that came out. A built image that is no longer in the registry is noticed by `pulumi up --refresh`, and
+built again.
+
+## After `pulumi destroy`
+
+    gpujob leftovers -s dev          # exit 0: nothing is left; exit 1: what is, with the command that deletes each
+
+It takes the names from the stack's file and lists jobs, buckets, repositories, accounts, metrics and alerts.
+What only bears the label `app=gpujob` may be another stack's, and is mentioned.
+
 ## The three stack files
 
 - `Pulumi.dev.yaml`: disposable; builds its image. Set your project:

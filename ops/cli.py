@@ -122,6 +122,34 @@ def recover(
 
 
 @app.command()
+def promote(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="Stack whose image is proved, such as dev.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="Stack whose file is to pin it, such as prod.")],
+) -> None:
+    """Pin one stack's image, by digest, in another stack's file; deploys nothing."""
+    with reported():
+        from ops.promote import promote_between
+
+        promote_between(source, target, say)
+
+
+@app.command()
+def leftovers(
+    stack: Stack = None,
+    config_file: Annotated[
+        Path | None, typer.Option("--config-file", help="The stack's configuration, where it is not Pulumi.STACK.yaml.")
+    ] = None,
+) -> None:
+    """Say whether anything of a stack is still in the cloud after `pulumi destroy`; deletes nothing. Exit 1 if so."""
+    with reported():
+        from ops.leftovers import look_for_leftovers
+        from ops.promote import stack_file
+        from ops.stack import named_stack
+
+        look_for_leftovers(config_file or stack_file(named_stack(stack)), say)
+
+
+@app.command()
 def rehearse() -> None:
     """Deploy into the local cloud, run, preempt, kill, resume, prove, destroy."""
     with reported():

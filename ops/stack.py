@@ -54,6 +54,11 @@ def read_outputs(stack: str | None) -> StackOutputs:
     return parse_outputs(_pulumi_outputs(stack, tree()), stack or "the selected stack")
 
 
+def read_output(stack: str, name: str) -> str:
+    """One output of a stack; empty if it has no such output. Raises MisconfiguredError if it cannot be asked."""
+    return str(_pulumi_outputs(stack, tree()).get(name) or "")
+
+
 def named_stack(stack: str | None) -> str:
     """`stack`, else $GPUJOB_STACK; never merely the selected one. Raises MisconfiguredError."""
     name = stack or os.environ.get("GPUJOB_STACK")

@@ -1,0 +1,141 @@
+"""`gpujob leftovers`: whether anything of a stack is still there after `pulumi destroy`. Only looks, never deletes.
+
+A destroyed stack has no outputs, so the names come from its file, as `pulumi up` would take them. What bears them is
+left over. What only bears the program's label may be another stack's, and is mentioned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from infra.settings import APP_LABEL, NAMESPACE, Settings
+from infra.stack_file import StackFileError, configuration, settings_in
+from ops.errors import MisconfiguredError, NotSucceededError
+from ops.google_errors import TIMEOUT_S, Asking, asking
+from ops.leftover_kinds import KINDS, Kind
+from ops.stack import StackOutputs, check_endpoint
+
+SCOPE = "https://www.googleapis.com/auth/cloud-platform.read-only"
+
+
+def look_for_leftovers(stack_file: Path, say: Callable[[str], None]) -> None:
+    """List what the stack would have made and say that nothing of it is left.
+
+    Raises:
+        NotSucceededError: something is left; the text lists it with the command that deletes each.
+        MisconfiguredError: the stack's file does not say what to look for.
+    """
+    try:
+        settings, config = settings_in(stack_file), configuration(stack_file)
+    except StackFileError as error:
+        raise MisconfiguredError(f"{error} Nothing was looked for.") from None
+    endpoints = {kind.endpoint: str(config.get(f"gcp:{kind.endpoint}CustomEndpoint") or "") for kind in KINDS}
+    _require_one_cloud(endpoints)
+    cloud = _Cloud(settings, endpoints, str(config.get("gcp:accessToken") or ""))
+    left: list[str] = []
+    others: list[str] = []
+    for kind in KINDS:
+        for document in cloud.listed(kind):
+            name = kind.name_of(document)
+            if _bears(name, kind.names(settings)):
+                command = kind.remove.format(name=name, project=settings.project, region=settings.region)
+                left.append(f"{kind.noun} {name}\n      {command}")
+            elif _labels(document).get(APP_LABEL) == NAMESPACE:
+                others.append(f"{kind.noun} {name}")
+    if others:
+        say(f"Not this stack's by name, but labelled {APP_LABEL}={NAMESPACE}: {', '.join(others)}.")
+    where = f"project {settings.project}, region {settings.region}"
+    if left:
+        raise NotSucceededError(
+            f"{len(left)} of this stack's resources are in {where}. Nothing was deleted.\n"
+            + "\n".join(f"  - {one}" for one in left)
+            + "\nIf the stack is meant to be there, all is well. If it was destroyed, look at each, then delete it."
+        )
+    nouns = ", ".join(kind.noun for kind in KINDS)
+    say(f"Nothing of this stack is left in {where}. Looked for: {nouns}. Enabled APIs stay enabled.")
+
+
+@dataclass(frozen=True)
+class _Cloud:
+    settings: Settings
+    endpoints: Mapping[str, str]
+    token: str
+
+    def listed(self, kind: Kind) -> Iterator[dict[str, Any]]:
+        """All of a kind in the stack's project, whosever they are."""
+        from google.api_core.exceptions import from_http_response
+
+        s = self.settings
+        base = self.endpoints[kind.endpoint] or kind.google
+        url = base + kind.path.format(project=s.project, region=s.region)
+        page = ""
+        about = Asking(
+            service=kind.service,
+            action=f"list what there is of kind {kind.noun}",
+            role=kind.role,
+            missing=f"There is no project {s.project}, or no such list in it.",
+        )
+        session = self._session(base)
+        while True:
+            with asking(about, self._outputs()):
+                query = {"pageToken": page} if page else {}
+                answer = session.get(url, params=query, timeout=TIMEOUT_S)
+                if answer.status_code == 403 and "SERVICE_DISABLED" in answer.text:
+                    return  # of an API that is off, nothing can be there
+                if not answer.ok:
+                    raise from_http_response(answer)
+                content: dict[str, Any] = answer.json()
+            yield from content.get(kind.items) or []
+            page = str(content.get("nextPageToken") or "")
+            if not page:
+                return
+
+    def _session(self, base: str) -> Any:
+        import google.auth
+        from google.auth.credentials import AnonymousCredentials
+        from google.auth.exceptions import DefaultCredentialsError
+        from google.auth.transport.requests import AuthorizedSession
+        from google.oauth2.credentials import Credentials
+
+        if urlsplit(base).scheme == "http":
+            session = AuthorizedSession(AnonymousCredentials())
+            session.trust_env = False  # no proxy of the environment reaches this machine's loopback
+            return session
+        if self.token:
+            return AuthorizedSession(Credentials(self.token))
+        try:
+            return AuthorizedSession(google.auth.default(scopes=[SCOPE])[0])
+        except DefaultCredentialsError as error:
+            raise MisconfiguredError(
+                f"No usable Google credentials: {error} Nothing was looked for. "
+                "Run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS."
+            ) from None
+
+    def _outputs(self) -> StackOutputs:
+        s = self.settings
+        there = {name: url for name, url in self.endpoints.items() if url}
+        return StackOutputs(s.project, s.region, s.job, "", "", endpoints=there)
+
+
+def _require_one_cloud(endpoints: Mapping[str, str]) -> None:
+    """With only some of them half of the lists would come from another cloud."""
+    absent = [name for name, url in endpoints.items() if not url]
+    if absent and len(absent) < len(endpoints):
+        raise MisconfiguredError(
+            f"The stack's file has custom endpoints, but none for {', '.join(absent)}. Nothing was looked for."
+        )
+    for name, url in endpoints.items():
+        if url:
+            check_endpoint(name, url)
+
+
+def _bears(name: str, ours: tuple[str, ...]) -> bool:
+    return any(name.startswith(one[:-1]) if one.endswith("*") else name == one for one in ours)
+
+
+def _labels(document: Mapping[str, Any]) -> Mapping[str, str]:
+    return document.get("labels") or document.get("userLabels") or {}
