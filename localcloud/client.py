@@ -13,10 +13,10 @@ from pathlib import Path
 
 import psutil
 
+from localcloud import TREE
 from localcloud.jsontypes import Json, obj
 from localcloud.settings import DEFAULT_PORT, HOST, Settings
 
-_ROOT = str(Path(__file__).parents[1])
 _START_LIMIT_S = 30.0
 _STOP_LIMIT_S = 30.0
 _POLL_S = 0.03
@@ -108,7 +108,7 @@ def start(settings: Settings) -> Json:
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [_ROOT, os.environ.get("PYTHONPATH")]))},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(TREE), os.environ.get("PYTHONPATH")]))},
         )
     deadline = time.monotonic() + _START_LIMIT_S
     while time.monotonic() < deadline and process.poll() is None:

@@ -5,8 +5,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 DEFAULT_PORT = 8790
-DEFAULT_PROJECT = "local-project"
-DEFAULT_REGION = "europe-west4"
 DEFAULT_STATE_DIR = Path("build/localcloud")
 HOST = "127.0.0.1"
 """The only address ever bound: nothing outside this machine can reach a server that checks no credentials."""

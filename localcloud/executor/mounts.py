@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from localcloud.jsontypes import Json, items, obj, objects, strings
+from localcloud.jsontypes import Json, items, obj, objects
 
 
 class ContainerError(Exception):
@@ -72,8 +72,3 @@ def rewrite(text: str, mounts: Sequence[Mount]) -> str:
         if text == mount.path or text.startswith(mount.path + "/"):
             return str(mount.directory) + text[len(mount.path) :]
     return text
-
-
-def rewrite_all(environment: Json, mounts: Sequence[Mount]) -> dict[str, str]:
-    """Every value of an environment, rewritten."""
-    return {key: rewrite(value, mounts) for key, value in strings(environment).items()}

@@ -19,6 +19,7 @@ from localcloud.provider.rest import Rest
 from localcloud.provider.settings import Settings, check_settings, settings_of
 from localcloud.provider.status import init_failed
 from localcloud.provider.values import Values, from_struct, to_struct
+from localcloud.toolchain.google_provider import VERSION
 
 _TIMEOUT_S = 1200.0
 _KINDS = provider_pb2.PropertyDiff
@@ -29,7 +30,7 @@ def sdk_version() -> str:
     try:
         return metadata.version("pulumi-gcp")
     except metadata.PackageNotFoundError:
-        return "10.2.0"
+        return VERSION
 
 
 class Servicer(provider_pb2_grpc.ResourceProviderServicer):

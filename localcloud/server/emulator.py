@@ -4,13 +4,13 @@ import asyncio
 import importlib
 import os
 import shutil
-import socket
 import sys
 from collections import defaultdict
 from pathlib import Path
 
 import httpcore
 
+from localcloud.ports import free_port
 from localcloud.settings import HOST
 
 _LAUNCH = Path(__file__).parents[1] / "executor" / "launch.py"
@@ -73,7 +73,7 @@ class ObjectServer:
     async def _start(self) -> None:
         program = binary()
         self.buckets_dir.mkdir(parents=True, exist_ok=True)
-        self._port = _free_port()
+        self._port = free_port()
         front = f"{HOST}:{self._front_port}"
         flags = {
             "-backend": "filesystem",
@@ -111,9 +111,3 @@ class ObjectServer:
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
             await self._process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])

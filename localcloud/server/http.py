@@ -20,8 +20,6 @@ from localcloud.jsontypes import Json, obj
 from localcloud.server.context import Cloud
 from localcloud.server.errors import ApiError, invalid
 
-JSON_BODY_LIMIT = 16 * 1024 * 1024
-
 
 @dataclass(frozen=True)
 class Call:

@@ -9,6 +9,7 @@ from pathlib import Path
 from localcloud.toolchain.steps import SetupError, cache_dir, run, say
 
 VERSION = "10.2.0"
+"""Of the plugin, which is that of the SDK: a test holds it to requirements/infra.in."""
 EXECUTABLE = "pulumi-resource-gcp"
 _REFUSAL_HOLDS_S = 86_400.0
 

@@ -7,15 +7,14 @@ import shlex
 import sys
 from pathlib import Path
 
-_ROOT = Path(__file__).resolve().parents[2]
-
+from localcloud import TREE
 
 # Run a module of this tree: found from anywhere, with nothing of the caller's folder on sys.path.
 _OWN = "-P -c 'import sys; sys.path.insert(0, sys.argv.pop(1)); from {module} import main; main()' {root}"
 
 
 def _own(module: str) -> str:
-    return _OWN.format(module=module, root=shlex.quote(str(_ROOT)))
+    return _OWN.format(module=module, root=shlex.quote(str(TREE)))
 
 
 _LAUNCHERS = {

@@ -7,10 +7,10 @@ job's task is a process that trains on text, its interruptions are signals. Noth
 from __future__ import annotations
 
 import shutil
-import socket
 import time
 from pathlib import Path
 
+from localcloud.ports import free_port
 from localcloud.toolchain.environment import local_environment
 from ops.rehearsal.cloud import RehearsalCloud
 from ops.rehearsal.reference import UninterruptedRun
@@ -38,7 +38,7 @@ def rehearse(tree: Path) -> int:
     work = tree / "build" / "rehearsal"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    port = _free_port()
+    port = free_port()
     environment = local_environment(tree, port, home=work)
     reference = UninterruptedRun(WORKLOAD, WORKER_ENVIRONMENT, work / "uninterrupted")
     cloud = RehearsalCloud(tree, port, work / "cloud", environment)
@@ -77,9 +77,3 @@ def rehearse(tree: Path) -> int:
     )
     write(result, tree / "build" / "rehearsal.json")
     return show(result)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -23,10 +23,6 @@ DEFAULT_OBJECT_ACCESS = "gcp:storage/defaultObjectAccessControl:DefaultObjectAcc
 
 ANY_GRANT = r"gcp:\w+/\w+:\w*(IAM|Iam)(Member|Binding|Policy)"
 """Whatever grants by IAM, on any resource of any product."""
-PROJECT_MEMBER = "gcp:projects/iAMMember:IAMMember"
-BUCKET_MEMBER = "gcp:storage/bucketIAMMember:BucketIAMMember"
-BUCKET_POLICY = "gcp:storage/bucketIAMPolicy:BucketIAMPolicy"
-REPOSITORY_MEMBER = "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember"
 
 
 def one_of(*tokens: str) -> str:

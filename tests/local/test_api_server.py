@@ -13,18 +13,17 @@ from typing import Any
 import httpx
 import pytest
 
-from localcloud import client
+from localcloud import TREE, client
 from localcloud.settings import Settings
 from localcloud.testing import running_cloud
 
-ROOT = Path(__file__).parents[2]
 JOBS = "/v2/projects/local-project/locations/europe-west4/jobs"
 SMALL = {"template": {"template": {"containers": [{"image": "example.com/any/image:1"}]}}}
 
 
 def _command(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "localcloud", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=ROOT)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=TREE)
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ import requests
 from typer.testing import CliRunner
 
 import ops.cli
+from localcloud import TREE
 from ops.cloud import Cloud, connect_to
 from ops.logs import follow, read
 from ops.model import State
@@ -27,7 +28,6 @@ from ops.start import start
 from ops.watch import watch
 
 PARENT = "projects/local-project/locations/europe-west4"
-ROOT = Path(__file__).resolve().parents[2]
 NUMBERS = itertools.count(os.getpid())
 
 PROGRAM = """
@@ -202,7 +202,7 @@ def test_ctrl_c_leaves_the_execution_running(deployed: Deployed, tmp_path: Path)
     pulumi.chmod(0o755)
     command = [sys.executable, "-m", "ops", "run", "--wait", "--stack", "local", "--arg", "wait"]
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, env=environment, cwd=ROOT, stderr=subprocess.PIPE, text=True) as gpujob:
+    with subprocess.Popen(command, env=environment, cwd=TREE, stderr=subprocess.PIPE, text=True) as gpujob:
         assert gpujob.stderr is not None
         said = list(itertools.takewhile(lambda line: "attempt 0 running" not in line, gpujob.stderr))
         gpujob.send_signal(signal.SIGINT)

@@ -3,7 +3,6 @@
 import re
 import textwrap
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +10,10 @@ import pytest
 from infra import alerts, signals
 from infra.rules import parse
 from infra.signals import Signal
+from localcloud import TREE
 from localcloud.logs.filter import compile_filter
 from tests.local.conftest import REGION, until
 
-ROOT = Path(__file__).parents[2]
 Entries = list[dict[str, Any]]
 
 # `python -m app countdown` with a loop of its own, whose attempts end in the ways that the metrics tell apart:
@@ -61,7 +60,7 @@ def entries(tmp_path_factory: pytest.TempPathFactory, jobs_on: Any) -> Entries:
     folder = tmp_path_factory.mktemp("signals")
     checkpoints = folder / "checkpoints"
     checkpoints.mkdir()
-    variables = {"PYTHONPATH": str(ROOT), "CHECKPOINT_DIR": str(checkpoints)}
+    variables = {"PYTHONPATH": str(TREE), "CHECKPOINT_DIR": str(checkpoints)}
     with running_cloud(folder / "state", grace_s=5) as cloud, jobs_on(cloud) as jobs:
         env = [{"name": name, "value": value} for name, value in variables.items()]
         jobs.create(textwrap.dedent(WORKER), container={"env": env}, maxRetries=6, timeout="5s")

@@ -14,11 +14,11 @@ from typing import Any
 import requests
 import yaml
 
+from localcloud import TREE
 from localcloud.testing import Cloud
 from localcloud.toolchain.environment import local_environment
 from ops.rehearsal.stack import resource_changes, write_local_config
 
-TREE = Path(__file__).parents[3]
 JOB_TYPE = "gcp:cloudrunv2/job:Job"
 
 

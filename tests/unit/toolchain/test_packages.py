@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from localcloud import TREE
 from localcloud.toolchain import packages, steps
 
-REQUIREMENTS = Path(__file__).parents[3] / "requirements"
+REQUIREMENTS = TREE / "requirements"
 COMPILED = sorted(REQUIREMENTS.glob("*.txt"))
 
 

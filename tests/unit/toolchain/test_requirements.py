@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-TREE = Path(__file__).parents[3]
+from localcloud import TREE
+from localcloud.toolchain import google_provider, pulumi_cli
+
 REQUIREMENTS = TREE / "requirements"
 ROOMS = {
     "app": "worker",
@@ -116,3 +118,18 @@ def test_a_package_is_explained_under_a_file_that_names_it() -> None:
         rows = {each for names, _ in ROW.findall(section) for each in names.split(", ")} - {"package"}
         assert rows, section
         assert rows <= required(name) | (required("bootstrap") if name == "dev" else set()), section
+
+
+def pinned(name: str, package: str) -> str:
+    (version,) = re.findall(rf"^{package}==(\S+)$", (REQUIREMENTS / f"{name}.in").read_text(), re.MULTILINE)
+    return version
+
+
+def test_the_provider_plugin_is_that_of_the_sdk() -> None:
+    assert pinned("infra", "pulumi-gcp") == google_provider.VERSION
+
+
+def test_no_engine_older_than_the_sdk_is_used() -> None:
+    sdk = pinned("infra", "pulumi")
+    assert tuple(int(part) for part in sdk.split(".")) == pulumi_cli.MINIMUM
+    assert pinned("policies", "pulumi") == sdk
