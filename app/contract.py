@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ class ExitCode(IntEnum):
     STOPPED = 143
 
 
-class Reason:
+class Reason(StrEnum):
     """Why an attempt ended, as its ledger document says it; None there means killed without notice."""
 
     FINISHED = "finished"
@@ -36,8 +36,8 @@ class Reason:
 class TaskError(Exception):
     """An end with a known exit code. Its message is for the person who reads the log at night."""
 
-    exit_code = ExitCode.FAILED
-    reason = Reason.FAILED
+    exit_code: ExitCode = ExitCode.FAILED
+    reason: Reason = Reason.FAILED
 
 
 class Refusal(TaskError):  # noqa: N818 - named for what it does
@@ -70,11 +70,29 @@ class Task:
     required_gpu: str | None = None
     timeout_s: int | None = None
     """The platform ends this attempt that many seconds after its start; None: it does not."""
+    max_retries: int | None = None
+    """The platform starts so many further attempts when one fails; None: not known."""
 
     @property
     def line(self) -> Path:
         """Directory of this task's checkpoint line."""
         return self.checkpoint_dir / f"{self.job}-task-{self.index}"
+
+    @property
+    def retries_left(self) -> int | None:
+        """How many attempts the platform has left for this task after this one."""
+        return None if self.max_retries is None else max(0, self.max_retries - self.attempt)
+
+    @property
+    def which_attempt(self) -> str:
+        """In words, e.g. `attempt 2 of 4, 2 retries left`."""
+        number = self.attempt + 1
+        if self.max_retries is None:
+            return f"attempt {number}"
+        left = f"{self.retries_left} {'retry' if self.retries_left == 1 else 'retries'}"
+        return (
+            f"attempt {number} of {max(number, self.max_retries + 1)}, {left if self.retries_left else 'no retry'} left"
+        )
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Task:
@@ -102,6 +120,7 @@ class Task:
             attempt=_integer(environment, "CLOUD_RUN_TASK_ATTEMPT", 0),
             required_gpu=environment.get("REQUIRED_GPU") or None,
             timeout_s=_integer(environment, "TASK_TIMEOUT_S", 0) or None,
+            max_retries=_integer(environment, "MAX_RETRIES", 0) if environment.get("MAX_RETRIES") else None,
         )
 
 

@@ -46,8 +46,8 @@ class Record:
     """Newest step this attempt knows to be durable: what it resumed from, or what it committed since."""
     ended_at: str | None = None
     exit_code: int | None = None
-    reason: str | None = None
-    """See contract.Reason; None: under way, or killed without notice."""
+    reason: Reason | None = None
+    """None: under way, or killed without notice."""
     format: int = 1
 
     @property
@@ -90,7 +90,7 @@ class Ledger:
     def durable(self, step: int, last_step: int) -> None:
         self._update(last_durable_step=step, last_step=last_step)
 
-    def end(self, code: int, reason: str, last_step: int) -> None:
+    def end(self, code: int, reason: Reason, last_step: int) -> None:
         """The first end counts."""
         if self.record.ended_at is None:
             self._update(ended_at=now_rfc3339(), exit_code=int(code), reason=reason, last_step=last_step)
@@ -113,10 +113,16 @@ def read_all(store: Store) -> list[Record]:
         content = document(store, attempt.document)
         if content is not None:
             try:
-                records.append(Record(**{key: value for key, value in content.items() if key in known}))
+                record = Record(**{key: value for key, value in content.items() if key in known})
+                records.append(replace(record, reason=_reason(content.get("reason"))))
             except TypeError:
                 continue
     return records
+
+
+def _reason(told: object) -> Reason | None:
+    """A reason that only another version knows counts as none: the breaker then neither counts nor excuses it."""
+    return Reason(told) if told in set(Reason) else None
 
 
 def ever_committed(records: Sequence[Record]) -> bool:

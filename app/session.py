@@ -13,6 +13,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import nn
+    from torch.amp.grad_scaler import GradScaler
+    from torch.optim import Optimizer
+
+    from app.loop.program import Stateful
     from app.loop.run import Run
     from app.shutdown import Shutdown
     from app.startup import Start
@@ -21,12 +28,12 @@ if TYPE_CHECKING:
 def session(
     *,
     total_steps: int,
-    model: Any = None,
-    optimizer: Any = None,
-    scheduler: Any = None,
-    data: Any = None,
-    scaler: Any = None,
-    extra: Any = None,
+    model: nn.Module | Mapping[str, nn.Module] | None = None,
+    optimizer: Optimizer | Stateful | Mapping[str, Optimizer | Stateful] | None = None,
+    scheduler: Stateful | Mapping[str, Stateful] | None = None,
+    data: Stateful | Mapping[str, Stateful] | None = None,
+    scaler: GradScaler | Mapping[str, GradScaler] | None = None,
+    extra: Stateful | Mapping[str, Stateful] | None = None,
     every_steps: int | None = None,
     every_minutes: float = 5.0,
     keep: int = 3,
@@ -53,8 +60,9 @@ def session(
     from app import startup
     from app.contract import Task
     from app.loop.interval import AtRisk, EverySteps
+    from app.loop.options import Options
     from app.loop.program import Program
-    from app.loop.run import Options, Run
+    from app.loop.run import Run
 
     if total_steps < 0 or (every_steps is not None and every_steps < 1) or keep < 2:
         raise ValueError("total_steps must be 0 or more, every_steps 1 or more, keep 2 or more")

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
+    from app.contract import Reason
+
 GRACE_S = 10.0
 """Cloud Run sends SIGKILL this long after SIGTERM."""
 RESERVE_S = 1.0
 """Kept back from the grace for closing the ledger, flushing logs and leaving."""
-STOPPED = 143
-"""ExitCode.STOPPED; spelled out because this module is imported before anything else."""
 
 
 def end_children() -> None:
@@ -58,8 +58,7 @@ class Shutdown:
         end_children: Callable[[], None] = end_children,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.started_at = clock()
-        """When this process began, in `clock` seconds."""
+        self._started_at = clock()
         self.on_stop: Callable[[], None] | None = None
         """Called once, from the watcher thread, when a stop is noticed; None: leave at once."""
         self.noticed = threading.Event()
@@ -69,7 +68,7 @@ class Shutdown:
         self._end_children = end_children
         self._clock = clock
         self._noticed_at: float | None = None
-        self._finalisers: list[Callable[[int, str], None]] = []
+        self._finalisers: list[Callable[[int, Reason], None]] = []
         self._leaving = threading.Lock()
         self._read_fd = -1
         self._write_fd = -1
@@ -94,17 +93,21 @@ class Shutdown:
             return True
         return False
 
+    def elapsed_s(self) -> float:
+        """Seconds since this process began."""
+        return self._clock() - self._started_at
+
     def remaining_s(self) -> float:
         """Seconds left to act in; infinite while no stop was noticed, RESERVE_S already taken off."""
         if self._noticed_at is None:
             return float("inf")
         return self._noticed_at + self._grace_s - RESERVE_S - self._clock()
 
-    def before_leaving(self, finaliser: Callable[[int, str], None]) -> None:
+    def before_leaving(self, finaliser: Callable[[int, Reason], None]) -> None:
         """Run `finaliser(exit_code, reason)` when the process leaves; all of them together get under a second."""
         self._finalisers.append(finaliser)
 
-    def forget(self, finaliser: Callable[[int, str], None]) -> None:
+    def forget(self, finaliser: Callable[[int, Reason], None]) -> None:
         with suppress(ValueError):
             self._finalisers.remove(finaliser)
 
@@ -119,10 +122,10 @@ class Shutdown:
         self._announced.set()
         if self.on_stop is None:
             _log("Stopped before the first step: nothing to save.")
-            self.leave(STOPPED, "stopped")
+            self._leave_stopped()
         self.on_stop()
 
-    def leave(self, code: int, reason: str) -> NoReturn:
+    def leave(self, code: int, reason: Reason) -> NoReturn:
         """End the process with `code`: finalisers, flushed streams, no children left. The first caller decides."""
         if not self._leaving.acquire(blocking=False):
             while True:
@@ -157,9 +160,14 @@ class Shutdown:
             if self._leaving.locked():
                 return
         _log("The grace period ends: leaving with what is durable.", severity="WARNING")
-        self.leave(STOPPED, "stopped")
+        self._leave_stopped()
 
-    def _finalise(self, code: int, reason: str) -> None:
+    def _leave_stopped(self) -> NoReturn:
+        from app.contract import ExitCode, Reason  # late: the handlers come before this import
+
+        self.leave(ExitCode.STOPPED, Reason.STOPPED)
+
+    def _finalise(self, code: int, reason: Reason) -> None:
         for finaliser in reversed(self._finalisers):
             try:
                 finaliser(code, reason)

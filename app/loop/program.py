@@ -9,14 +9,22 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, runtime_checkable
 
 from app.contract import Refusal
-from app.loop import rng
+from app.loop import rng, scaler
+from app.loop.accumulation import Accumulation, parameters
+from app.loop.restoring import load_model, load_optimizer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import torch
+    from torch import nn
+    from torch.amp.grad_scaler import GradScaler
+    from torch.optim import Optimizer
+
+T = TypeVar("T")
 
 
 @runtime_checkable
@@ -24,7 +32,7 @@ class Stateful(Protocol):
     """Anything whose position or state a checkpoint can hold."""
 
     def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state_dict: dict[str, Any]) -> Any: ...
+    def load_state_dict(self, state_dict: dict[str, Any], /) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,7 @@ class Boundary:
     step: int
     """Steps completed."""
     volatile: dict[str, Any]
-    buffers: dict[str, dict[str, Any]]
+    buffers: dict[str, dict[str, torch.Tensor]]
     """Model key -> buffer name -> copy."""
     groups: dict[str, list[dict[str, Any]]]
     """Optimizer key -> its parameter groups without the parameters."""
@@ -48,72 +56,53 @@ class Program:
     def __init__(
         self,
         *,
-        model: Any = None,
-        optimizer: Any = None,
-        scheduler: Any = None,
-        scaler: Any = None,
-        data: Any = None,
-        extra: Any = None,
+        model: nn.Module | Mapping[str, nn.Module] | None = None,
+        optimizer: Optimizer | Stateful | Mapping[str, Optimizer | Stateful] | None = None,
+        scheduler: Stateful | Mapping[str, Stateful] | None = None,
+        scaler: GradScaler | Mapping[str, GradScaler] | None = None,
+        data: Stateful | Mapping[str, Stateful] | None = None,
+        extra: Stateful | Mapping[str, Stateful] | None = None,
         start_step: int = 0,
     ) -> None:
-        self.models = _named("model", model)
-        self.optimizers = _named("optimizer", optimizer)
-        self.schedulers = _named("scheduler", scheduler)
-        self.scalers = _named("scaler", scaler)
+        self.models: dict[str, nn.Module] = _named("model", model)
+        self.optimizers: dict[str, Optimizer | Stateful] = _named("optimizer", optimizer)
+        self.schedulers: dict[str, Stateful] = _named("scheduler", scheduler)
+        self.scalers: dict[str, GradScaler] = _named("scaler", scaler)
         self.others = _stateful("data", data) | _stateful("extra", extra)
         self.start_step = start_step
         self._parameters = [p for model in self.models.values() for p in model.parameters()]
-        self._concerning: dict[int, Any] = {id(each): each for each in self.optimizers.values()}
-        self._proven = set[int]()
-        self._updated = set[int]()
-        self._consumed = dict[int, list[tuple[int, int]]]()
-        self._probes = dict[int, Any]()
+        self._concerning: dict[int, object] = {id(each): each for each in self.optimizers.values()}
+        self._accumulation = Accumulation()
 
     @property
     def has_live_tensors(self) -> bool:
         """Whether anything is read at save time rather than captured at the boundary."""
         return bool(self.models or self.optimizers)
 
-    def concerns(self, optimizer: Any) -> bool:
+    def concerns(self, optimizer: Optimizer) -> bool:
         """Whether this optimizer is ours or updates one of our models: another's is no reason to wait."""
         if id(optimizer) not in self._concerning:
             ours = {id(p) for p in self._parameters}
-            shared = any(id(p) in ours for group in optimizer.param_groups for p in group["params"])
+            shared = any(id(p) in ours for p in parameters(optimizer))
             if not shared:
                 return False
             self._concerning[id(optimizer)] = optimizer
         return True
 
-    def optimizer_begins(self, optimizer: object) -> None:
+    def update_begins(self, optimizer: Optimizer) -> None:
         """From the gate: this optimizer's hook fires, and its gradients are being used up."""
-        key = id(optimizer)
-        self._proven.add(key)
-        self._updated.add(key)
-        self._consumed[key] = _gradients(optimizer)
+        self._accumulation.update_begins(optimizer)
 
     def half_accumulated(self) -> bool:
-        """Whether gradients are pending that no optimizer has used: such a boundary cannot be saved.
-
-        Gradients left over from the last update do not count; new ones show as other tensors or higher versions. Of an
-        optimizer that never came to the gate, whether a parameter moved since the last boundary tells.
-        """
-        updated, self._updated = self._updated, set()
-        for optimizer in self.optimizers.values():
-            key = id(optimizer)
-            if key in updated or not hasattr(optimizer, "param_groups"):
-                continue
-            moved = key not in self._proven and self._moved(optimizer)
-            pending = _gradients(optimizer)
-            if pending and pending != self._consumed.get(key) and not moved:
-                return True
-        return False
+        """Once at each boundary: whether gradients are pending that no optimizer has used."""
+        return self._accumulation.is_half_done(_of_torch_kind(self.optimizers.values()))
 
     def capture(self, step: int) -> Boundary:
         """Everything volatile, copied."""
         volatile = {
             "rng": rng.capture(),
             **{key: copy.deepcopy(each.state_dict()) for key, each in (self.schedulers | self.others).items()},
-            **{key: _scaler_state(each) for key, each in self.scalers.items()},
+            **{key: scaler.capture(each) for key, each in self.scalers.items()},
         }
         buffers = {
             key: {name: buffer.detach().clone() for name, buffer in model.named_buffers(remove_duplicate=False)}
@@ -135,8 +124,8 @@ class Program:
         """
         if not self.has_live_tensors or boundary.step == self.start_step:
             return True
-        proven = bool(self.optimizers) and all(id(each) in self._proven for each in self.optimizers.values())
-        return proven and self._versions() == boundary.versions
+        seen = bool(self.optimizers) and all(self._accumulation.was_seen(each) for each in self.optimizers.values())
+        return seen and self._versions() == boundary.versions
 
     def state(self, boundary: Boundary) -> dict[str, Any]:
         """The whole state at `boundary`; tensors of parameters and optimizers are the live ones."""
@@ -163,15 +152,13 @@ class Program:
                 "session the same objects under the same names. Nothing was changed."
             )
         for key, model in self.models.items():
-            _load_model(key, model, state[key])
+            load_model(key, model, state[key])
         for key, each in self.schedulers.items():
             each.load_state_dict(state[key])
         for key, optimizer in self.optimizers.items():
-            _load_optimizer(key, optimizer, state[key])
+            load_optimizer(key, optimizer, state[key])
         for key, each in self.scalers.items():
-            each.load_state_dict(
-                {name: value.item() if hasattr(value, "item") else value for name, value in state[key].items()}
-            )
+            scaler.restore(each, state[key])
         for key, each in self.others.items():
             each.load_state_dict(state[key])
         rng.restore(state["rng"])  # last: the data loader above may draw while it finds its position
@@ -188,7 +175,7 @@ class Program:
         found |= {key: type(optimizer).__name__ for key, optimizer in self.optimizers.items()}
         return found
 
-    def weights(self) -> dict[str, Any]:
+    def weights(self) -> dict[str, torch.Tensor]:
         """Name -> tensor over all models; names are prefixed with the model's when there are several."""
         return {
             name if key == "model" else f"{key.removeprefix('model.')}.{name}": tensor
@@ -196,21 +183,20 @@ class Program:
             for name, tensor in model.state_dict().items()
         }
 
-    def _moved(self, optimizer: Any) -> bool:
-        """Whether its smallest parameter differs from what it was at the last call."""
-        probe = min((p for group in optimizer.param_groups for p in group["params"]), key=lambda p: p.numel())
-        before, self._probes[id(optimizer)] = self._probes.get(id(optimizer)), probe.detach().clone()
-        return before is not None and not bool((before == probe).all())
-
     def _versions(self) -> int:
         return sum(p._version for p in self._parameters if not p.is_inference())
+
+
+def _of_torch_kind(optimizers: Iterable[Optimizer | Stateful]) -> list[Optimizer]:
+    """Those with parameter groups: of any other neither parameters nor gradients are known."""
+    return [cast("Optimizer", each) for each in optimizers if hasattr(each, "param_groups")]
 
 
 def _named(role: str, given: Any) -> dict[str, Any]:
     """`{"model": m}` for one object, `{"model.a": m, ...}` for a mapping, in order of names."""
     if given is None:
         return {}
-    if isinstance(given, dict):
+    if isinstance(given, Mapping):
         return {f"{role}.{name}": each for name, each in sorted(cast("Mapping[str, Any]", given).items())}
     return {role: given}
 
@@ -225,66 +211,3 @@ def _stateful(role: str, given: Any) -> dict[str, Stateful]:
                 "StatefulDataLoader."
             )
     return named
-
-
-def _gradients(optimizer: Any) -> list[tuple[int, int]]:
-    """Which gradient tensors exist, and in which version."""
-    parameters = (p for group in optimizer.param_groups for p in group["params"])
-    return [(id(p.grad), p.grad._version) for p in parameters if p.grad is not None]
-
-
-def _scaler_state(scaler: Any) -> dict[str, Any]:
-    """`GradScaler.state_dict()` waits for the device; its two tensors are cloned instead."""
-    scale, tracker = getattr(scaler, "_scale", None), getattr(scaler, "_growth_tracker", None)
-    if scale is None or tracker is None:
-        return copy.deepcopy(scaler.state_dict())
-    return {
-        "scale": scale.clone(),
-        "growth_factor": scaler.get_growth_factor(),
-        "backoff_factor": scaler.get_backoff_factor(),
-        "growth_interval": scaler.get_growth_interval(),
-        "_growth_tracker": tracker.clone(),
-    }
-
-
-def _load_model(key: str, model: Any, saved: dict[str, Any]) -> None:
-    """`load_state_dict` would cast silently where dtypes differ: refuse that too."""
-    here = {name: value for name, value in model.state_dict().items() if hasattr(value, "dtype")}
-    there = {name: value for name, value in saved.items() if hasattr(value, "dtype")}
-    wrong = [f"{name} is missing in the checkpoint" for name in sorted(here.keys() - there.keys())]
-    wrong += [f"{name} is only in the checkpoint" for name in sorted(there.keys() - here.keys())]
-    for name in sorted(here.keys() & there.keys()):
-        ours, theirs = here[name], there[name]
-        if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
-            wrong.append(f"{name} is {theirs.dtype} {list(theirs.shape)} there, {ours.dtype} {list(ours.shape)} here")
-    if wrong:
-        more = f", and {len(wrong) - 8} more" if len(wrong) > 8 else ""
-        raise Refusal(f"The checkpoint is of another {key}: {'; '.join(wrong[:8])}{more}. Nothing was changed.")
-    model.load_state_dict(saved)
-
-
-def _load_optimizer(key: str, optimizer: Any, saved: dict[str, Any]) -> None:
-    try:
-        optimizer.load_state_dict(saved)
-    except (ValueError, KeyError) as error:
-        raise Refusal(f"The checkpoint's {key} does not fit: {error}. The checkpoint was not changed.") from error
-    if not hasattr(optimizer, "param_groups") or "state" not in saved:
-        return
-    # load_state_dict casts to the parameter's dtype: an fp32 moment of a bf16 parameter would lose bits.
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    indices = [index for group in saved["param_groups"] for index in group["params"]]
-    for parameter, index in zip(parameters, indices, strict=True):
-        if index in saved["state"]:
-            optimizer.state[parameter] = _exact(optimizer.state[parameter], saved["state"][index])
-
-
-def _exact(loaded: Any, saved: Any) -> Any:
-    """`loaded` with every tensor whose dtype changed replaced by the saved one, on the device where it was loaded."""
-    if hasattr(saved, "dtype") and hasattr(loaded, "dtype"):
-        return loaded if loaded.dtype == saved.dtype else saved.to(loaded.device)
-    if isinstance(saved, dict):
-        return {name: _exact(loaded[name], value) for name, value in cast("dict[Any, Any]", saved).items()}
-    if isinstance(saved, (list, tuple)):
-        pairs = zip(loaded, cast("list[Any]", saved), strict=True)
-        return type(saved)(_exact(ours, theirs) for ours, theirs in pairs)
-    return loaded

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from app import logs, provenance
 from app.checkpoint import codec
 from app.checkpoint.line import Line
 from app.checkpoint.writer import Origin
-from app.clock import now_rfc3339
-from app.contract import ExitCode, Reason, Refusal, TaskError
+from app.contract import ExitCode, Reason, TaskError
+from app.loop import handoff
+from app.loop.curve import Curve
+from app.loop.ending import Ending
 from app.loop.gate import Gate, Phase
+from app.loop.identity import refuse_another
+from app.loop.interval import Schedule
 from app.loop.saver import Saver, Statistics
 from app.watchdog import Watchdog
 
@@ -20,28 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import TracebackType
 
-    from app.loop.interval import Interval
+    from torch.optim import Optimizer
+    from torch.utils.hooks import RemovableHandle
+
+    from app.loop.curve import Metric
+    from app.loop.options import Options
     from app.loop.program import Boundary, Program
     from app.shutdown import Shutdown
     from app.startup import Start
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the user of a session chooses."""
-
-    total_steps: int
-    interval: Interval
-    keep: int = 3
-    """Verified checkpoints that stay."""
-    log_every: int = 1
-    """`Run.log` writes a line every so many steps."""
-    identity: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What else the state belongs to, besides the model's shape; a difference at resume is refused."""
-    fork: bool = False
-    """Resume in spite of another identity."""
 
 
 class Run:
@@ -52,20 +42,20 @@ class Run:
         self._options = options
         self._start = start
         self._shutdown = shutdown
-        self._line = Line(start.store, start.ledger.attempt, options.keep)
+        self._line = Line(start.store, start.ledger.attempt, options.keep, start.clock.sleep)
         self._gate: Gate[Boundary] = Gate(program.untouched_since)
         self._identity = {**program.identity(), **options.identity}
+        self._curve = Curve(options.total_steps, options.log_every, start.clock)
+        self._watchdog = Watchdog(shutdown, clock=start.clock.now_s)
+        self._ending = Ending(start, self._line, shutdown, self._identity, options.total_steps, lambda: self._step)
         self._first = 0
         self._step = 0
-        self._last_save = (0, time.monotonic())
-        self._retry_at: float | None = None
+        self._end = options.total_steps
         self._complete = False
         self._warned = False
-        self._tokens = 0
-        self._logged_at = time.monotonic()
-        self._unhook: Any = None
+        self._unhook: RemovableHandle | None = None
         self._saver: Saver | None = None
-        self._watchdog = Watchdog(shutdown)
+        self._schedule: Schedule | None = None
 
     @property
     def shard(self) -> tuple[int, int]:
@@ -79,9 +69,8 @@ class Run:
 
     def __enter__(self) -> Run:
         resumed_from = self._resume()
-        codec.encode(
-            self._program.state(self._program.capture(self._first))
-        )  # refuse what cannot be saved before it costs hours
+        codec.encode(self._program.state(self._program.capture(self._first)))  # what cannot be saved is refused now
+        self._schedule = Schedule(self._options.interval, self._start.clock, self._first)
         self._saver = Saver(
             line=self._line,
             ledger=self._start.ledger,
@@ -91,40 +80,37 @@ class Run:
             state_of=self._program.state,
             statistics=Statistics(durable_step=self._first),
             last_step=lambda: self._step,
+            clock=self._start.clock,
         )
         self._saver.start()
         if self._program.optimizers:
             from torch.optim.optimizer import register_optimizer_step_pre_hook
 
             self._unhook = register_optimizer_step_pre_hook(self._before_update)
-        self._shutdown.before_leaving(self._end_ledger)
+        self._shutdown.before_leaving(self._ending.in_ledger)
         return self
 
     def steps(self) -> Iterator[int]:
         """The steps still to be done, from the newest verified checkpoint on. Each begins at a boundary."""
-        for step in range(self._first, self._options.total_steps):
+        step = self._first
+        while step < self._end:
             self._at_boundary(step)
             yield step
-        self._step = max(self._options.total_steps, self._first)
+            step += 1
+        self._step = max(self._end, self._first)
         self._final_save()
         self._complete = True
 
-    def log(self, *, tokens: int = 0, **metrics: Any) -> None:
+    def finish_early(self) -> None:
+        """The work is complete after the step under way (early stopping): `steps` hands out no more."""
+        self._end = self._step + 1
+
+    def log(self, *, tokens: int = 0, **metrics: Metric) -> None:
         """A log line for the step under way, every `log_every` steps and for the last. Tensors are read only then.
 
         `tokens` processed in this step add up to the line's tokens_per_s.
         """
-        done, total = self._step + 1, self._options.total_steps
-        self._tokens += tokens
-        if done % self._options.log_every and done != total:
-            return
-        now = time.monotonic()
-        fields = {name: _number(value) for name, value in metrics.items()}
-        if self._tokens:
-            fields["tokens_per_s"] = round(self._tokens / max(now - self._logged_at, 1e-9), 1)
-        self._tokens, self._logged_at = 0, now
-        text = "".join(f"  {name} {value:.4g}" for name, value in fields.items())
-        logs.info(f"step {done}/{total}{text}", step=done, **fields)
+        self._curve.point(self._step + 1, tokens, metrics)
 
     def watch(self, items: Iterable[T]) -> Iterator[T]:
         """Go through another long loop (evaluation). At the top of a step a stop need not wait for its end."""
@@ -148,14 +134,16 @@ class Run:
             self._leave_after_stop(error)
         self._gate.finish()
         try:
-            if error is None:
-                self._mark_end()
+            if self._complete and error is None:
+                self._ending.complete(self._program.weights())
+            elif error is None:
+                self._ending.left_early()
         finally:
             self._release()
         if isinstance(error, TaskError):
-            self._end_ledger(error.exit_code, error.reason)
+            self._ending.in_ledger(error.exit_code, error.reason)
         elif error is not None:
-            self._end_ledger(ExitCode.FAILED, Reason.FAILED)
+            self._ending.in_ledger(ExitCode.FAILED, Reason.FAILED)
 
     def _leave_after_stop(self, error: BaseException | None) -> NoReturn:
         """The program left its loop while a stop was under way, perhaps because a data worker was stopped too."""
@@ -164,43 +152,25 @@ class Run:
         self._live_saver.on_stop()
         self._gate.finish()  # in a DIRTY step no boundary will come
         self._live_saver.wait_for_stop()
-        self._shutdown.leave(ExitCode.STOPPED, Reason.STOPPED)
+        self._ending.leave_stopped()
 
     def _resume(self) -> str | None:
         loaded = self._line.resume(ever_committed=self._start.ever_committed)
         if loaded is None:
             return None
-        self._refuse_other_identity(str(loaded.name), loaded.head.identity)
+        name = str(loaded.name)
+        refuse_another(name, loaded.head.identity, self._identity, fork=self._options.fork)
         self._program.restore(loaded.state)
         self._first = self._step = loaded.head.step
-        self._last_save = (self._first, time.monotonic())
-        self._start.ledger.resumed(str(loaded.name), self._first)
-        logs.info(f"Resuming from checkpointed step {self._first}.", step=self._first, checkpoint=str(loaded.name))
+        self._start.ledger.resumed(name, self._first)
+        logs.info(f"Resuming from checkpointed step {self._first}.", step=self._first, checkpoint=name)
         provenance.tell_differences(loaded.head.environment)
-        return str(loaded.name)
+        return name
 
-    def _refuse_other_identity(self, name: str, saved: dict[str, Any]) -> None:
-        keys = sorted(saved.keys() | self._identity.keys())
-        differences = [
-            f"{key}: {saved.get(key)!r} in the checkpoint, {self._identity.get(key)!r} here"
-            for key in keys
-            if saved.get(key) != self._identity.get(key)
-        ]
-        if not differences:
-            return
-        if self._options.fork:
-            logs.warning(f"Forking from checkpoint {name} in spite of: {'; '.join(differences)}.")
-            return
-        raise Refusal(
-            f"Checkpoint {name} belongs to something else: {'; '.join(differences)}. Nothing was changed. Run with "
-            "the settings it was made with, use another CHECKPOINT_DIR or job name, or continue from it on purpose "
-            "with --fork (fork=True)."
-        )
-
-    def _before_update(self, optimizer: Any, *_: Any) -> None:
+    def _before_update(self, optimizer: Optimizer, *_: object) -> None:
         if self._program.concerns(optimizer):
             self._gate.enter_update()
-            self._program.optimizer_begins(optimizer)
+            self._program.update_begins(optimizer)
 
     def _at_boundary(self, step: int) -> None:
         self._step = step
@@ -211,51 +181,44 @@ class Run:
         boundary = self._program.capture(step)
         self._gate.pass_boundary(boundary)
         if step == self._first:
-            self._shutdown.on_stop = self._live_saver.on_stop
-            self._logged_at = time.monotonic()
-            if self._shutdown.noticed.is_set():
-                self._shutdown.leave(ExitCode.STOPPED, Reason.STOPPED)
+            self._begin()
             return
-        if self._hand_off_is_due():
+        saves = self._live_saver.statistics
+        if handoff.is_due(
+            elapsed_s=self._shutdown.elapsed_s(),
+            timeout_s=self._start.task.timeout_s,
+            step_s=self._watchdog.median_step_s,
+            save_s=saves.seconds,
+        ):
             self._hand_off(boundary)
-        if self._save_is_due(step):
-            self._save(boundary)
+        assert self._schedule  # noqa: S101 - made by __enter__, as the saver
+        if self._schedule.due(step, save_cost_s=saves.seconds, failures_in_a_row=saves.failures_in_a_row):
+            self._save(boundary, self._schedule)
 
-    def _save_is_due(self, step: int) -> bool:
-        now, statistics = time.monotonic(), self._live_saver.statistics
-        if statistics.failures_in_a_row:
-            if self._retry_at is None:
-                self._retry_at = now + min(2.0 ** (statistics.failures_in_a_row - 1), 60.0)
-            return now >= self._retry_at
-        last_step, last_at = self._last_save
-        return self._options.interval.due(step - last_step, now - last_at, statistics.seconds)
+    def _begin(self) -> None:
+        """At the first boundary a stop has something to hold on to."""
+        self._shutdown.on_stop = self._live_saver.on_stop
+        self._curve.begin()
+        if self._shutdown.noticed.is_set():
+            self._ending.leave_stopped()
 
-    def _save(self, boundary: Boundary) -> None:
+    def _save(self, boundary: Boundary, schedule: Schedule) -> None:
         """Copy the state here, at the boundary, and write the copy in the background."""
         logs.info("Saving checkpoint...", step=boundary.step)
         self._live_saver.wait()
         self._live_saver.submit(boundary.step, codec.encode(self._program.state(boundary)).copied())
-        self._last_save = (boundary.step, time.monotonic())
-        self._retry_at = None
-
-    def _hand_off_is_due(self) -> bool:
-        """Whether the platform's timeout is so near that one more step and a save might not fit."""
-        timeout = self._start.task.timeout_s
-        if timeout is None:
-            return False
-        needed = 10.0 + 2 * self._watchdog.median_step_s + 3 * self._live_saver.statistics.seconds
-        return time.monotonic() - self._shutdown.started_at > timeout - min(needed, timeout / 2)
+        schedule.saving(boundary.step)
 
     def _hand_off(self, boundary: Boundary) -> None:
         logs.info(f"The task's timeout is near: saving step {boundary.step} and handing off to the next attempt.")
         self._save_and_wait(boundary)
-        self._shutdown.leave(ExitCode.HANDED_OFF, Reason.HANDED_OFF)
+        self._ending.hand_off()
 
     def _final_save(self) -> None:
         boundary = self._program.capture(self._step)
         self._gate.finish()
         self._save_and_wait(boundary)
-        self._shutdown.on_stop = self._leave_stopped  # all is durable; only the end mark is missing
+        self._shutdown.on_stop = self._ending.leave_stopped  # all is durable; only the end mark is missing
         self._watchdog.stop()
 
     def _save_and_wait(self, boundary: Boundary) -> None:
@@ -265,56 +228,16 @@ class Run:
             logs.info("Saving checkpoint...", step=boundary.step)
             saver.save_now(boundary.step, codec.encode(self._program.state(boundary)))
 
-    def _mark_end(self) -> None:
-        if not self._complete:
-            logs.warning(
-                f"The loop was left after step {self._step} of {self._options.total_steps}; the work is not marked as "
-                "complete."
-            )
-            return
-        task, step = self._start.task, self._step
-        digest = provenance.weights_sha256(self._program.weights())
-        self._line.finish(
-            {
-                "format": 1,
-                "step": step,
-                "weights_sha256": digest,
-                "epoch": self._start.ledger.attempt.epoch,
-                "execution": task.execution,
-                "finished_at": now_rfc3339(),
-                "identity": self._identity,
-            }
-        )
-        self._shutdown.on_stop = self._leave_finished
-        self._end_ledger(ExitCode.DONE, Reason.FINISHED)
-        logs.info(f"Finished at step {step}; weights sha256 {digest}.", step=step, weights_sha256=digest)
-        if self._shutdown.noticed.is_set():
-            self._leave_finished()  # complete in spite of the stop: what follows the session would be cut short
-
     def _release(self) -> None:
         if self._unhook is not None:
             self._unhook.remove()
         self._live_saver.close()
         if not self._complete:
             self._shutdown.on_stop = None
-        self._shutdown.forget(self._end_ledger)
-
-    def _leave_stopped(self) -> None:
-        self._shutdown.leave(ExitCode.STOPPED, Reason.STOPPED)
-
-    def _leave_finished(self) -> None:
-        self._shutdown.leave(ExitCode.DONE, Reason.FINISHED)
-
-    def _end_ledger(self, code: int, reason: str) -> None:
-        self._start.ledger.end(code, reason, self._step)
+        self._shutdown.forget(self._ending.in_ledger)
 
     @property
     def _live_saver(self) -> Saver:
         if self._saver is None:
             raise RuntimeError("A session is a context manager: with session(...) as run:")
         return self._saver
-
-
-def _number(value: Any) -> float:
-    """Of a number or a tensor of one element; the latter waits for the device."""
-    return float(value.detach() if hasattr(value, "detach") else value)

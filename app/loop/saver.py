@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import traceback
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from app import logs
 from app.checkpoint import codec
 from app.checkpoint.epochs import Superseded
+from app.checkpoint.patience import PAUSES_S, TRIES
 from app.contract import ExitCode, Reason, TryAgain
 
 if TYPE_CHECKING:
@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from app.checkpoint.codec import Encoded
     from app.checkpoint.line import Line
     from app.checkpoint.writer import Origin
+    from app.clock import Clock
     from app.ledger import Ledger
     from app.loop.gate import Gate
     from app.loop.program import Boundary
     from app.shutdown import Shutdown
-
-FINAL_TRIES = 4
 
 
 class SaveFailed(TryAgain):
@@ -42,7 +41,6 @@ class Statistics:
     failures: int = 0
     seconds: float = 0.0
     """How long the last save took."""
-    bytes_per_s: float | None = None
 
 
 @dataclass
@@ -58,6 +56,7 @@ class Saver:
     statistics: Statistics
     last_step: Callable[[], int]
     """The step the program is in, for the ledger."""
+    clock: Clock
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _job: tuple[int, Encoded] | None = None
     _error: Exception | None = None
@@ -83,15 +82,15 @@ class Saver:
 
     def save_now(self, step: int, snapshot: Encoded) -> None:
         """Write this and wait until it is durable; a few tries. Raises SaveFailed."""
-        for attempt in range(FINAL_TRIES):
+        for pause_s in (*PAUSES_S, None):
             self.submit(step, snapshot)
             self.wait()
             if self.statistics.durable_step == step:
                 return
-            if attempt < FINAL_TRIES - 1:
-                time.sleep(0.5 * 2**attempt)
+            if pause_s is not None:
+                self.clock.sleep(pause_s)
         raise SaveFailed(
-            f"Step {step} could not be saved in {FINAL_TRIES} tries: {self._error}. The last durable checkpoint is "
+            f"Step {step} could not be saved in {TRIES} tries: {self._error}. The last durable checkpoint is "
             f"step {self.statistics.durable_step}; a retry resumes from it."
         ) from self._error
 
@@ -137,7 +136,7 @@ class Saver:
                 return
 
     def _write(self, step: int, snapshot: Encoded) -> None:
-        statistics, began = self.statistics, time.monotonic()
+        statistics, began = self.statistics, self.clock.now_s()
         try:
             name = self.line.commit(step, snapshot, self.origin)
         except Superseded as superseded:
@@ -157,8 +156,7 @@ class Saver:
         self._error = None
         statistics.failures_in_a_row = 0
         statistics.durable_step = step
-        statistics.seconds = time.monotonic() - began
-        statistics.bytes_per_s = snapshot.size_bytes / max(statistics.seconds, 1e-6)
+        statistics.seconds = self.clock.now_s() - began
         self.ledger.durable(step, max(step, self.last_step()))
         logs.info(
             f"Checkpoint {name} is durable: {snapshot.size_bytes / 1e6:.1f} MB in {statistics.seconds:.2f} s.",

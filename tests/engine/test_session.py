@@ -165,7 +165,7 @@ def test_clean_is_believed_only_of_optimizers_that_were_seen_at_the_gate():
     program = Program(model=model, optimizer=optimizer)
     boundary = program.capture(5)
     assert not program.untouched_since(boundary)
-    program.optimizer_begins(optimizer)
+    program.update_begins(optimizer)
     assert program.untouched_since(boundary)
     with torch.no_grad():
         model.weight += 1

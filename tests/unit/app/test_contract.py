@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from app import shutdown
 from app.contract import ExitCode, Reason, Refusal, Task
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -44,6 +43,8 @@ def test_on_cloud_run_the_line_is_named_after_job_and_task():
         ({"CHECKPOINT_DIR": "/c", "TASK_TIMEOUT_S": "12h"}, "TASK_TIMEOUT_S"),
         ({"CHECKPOINT_DIR": "/c", "CLOUD_RUN_TASK_INDEX": "-1"}, "CLOUD_RUN_TASK_INDEX"),
         ({"CHECKPOINT_DIR": "/c", "CLOUD_RUN_TASK_COUNT": "0"}, "CLOUD_RUN_TASK_COUNT"),
+        ({"CHECKPOINT_DIR": "/c", "MAX_RETRIES": "three"}, "MAX_RETRIES"),
+        ({"CHECKPOINT_DIR": "/c", "MAX_RETRIES": "-1"}, "MAX_RETRIES"),
         ({"CHECKPOINT_DIR": "/c", "CLOUD_RUN_JOB": "../elsewhere"}, "CLOUD_RUN_JOB"),
     ],
 )
@@ -61,10 +62,22 @@ def test_the_documented_table_is_the_enum():
 
 def test_every_reason_is_documented():
     text = (DOCS / "exit-codes.md").read_text()
-    reasons = [value for name, value in vars(Reason).items() if name.isupper()]
-    assert len(reasons) == 6
-    assert [reason for reason in reasons if f"`{reason}`" not in text] == []
+    assert len(Reason) == 6
+    assert [reason for reason in Reason if f"`{reason}`" not in text] == []
 
 
-def test_the_early_spelling_of_stopped_is_the_enums():
-    assert shutdown.STOPPED == ExitCode.STOPPED
+@pytest.mark.parametrize(
+    ("attempt", "max_retries", "words", "left"),
+    [
+        ("0", "3", "attempt 1 of 4, 3 retries left", 3),
+        ("2", "3", "attempt 3 of 4, 1 retry left", 1),
+        ("3", "3", "attempt 4 of 4, no retry left", 0),
+        ("5", "3", "attempt 6 of 6, no retry left", 0),
+        ("0", "0", "attempt 1 of 1, no retry left", 0),
+        ("1", "", "attempt 2", None),
+    ],
+)
+def test_an_attempt_knows_how_many_the_platform_has_left(attempt, max_retries, words, left):
+    environment = {"CHECKPOINT_DIR": "/c", "CLOUD_RUN_TASK_ATTEMPT": attempt, "MAX_RETRIES": max_retries}
+    task = Task.from_environment(environment)
+    assert (task.which_attempt, task.retries_left) == (words, left)

@@ -82,6 +82,12 @@ def test_a_torn_document_is_left_out_but_its_epoch_stays_taken(store, tmp_path):
     assert Ledger.open(store, task(tmp_path)).attempt.epoch == 2
 
 
+def test_a_reason_that_only_another_version_knows_is_read_as_none(store, tmp_path):
+    attempt(store, tmp_path, "evicted", durable=4)
+    (record,) = ledger.read_all(store)
+    assert (record.reason, record.last_durable_step) == (None, 4)
+
+
 def test_a_ledger_that_cannot_be_written_does_not_end_the_attempt(store, tmp_path, monkeypatch):
     opened = Ledger.open(store, task(tmp_path))
 

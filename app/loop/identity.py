@@ -1,0 +1,34 @@
+"""A checkpoint of something else is refused: what the state belongs to must be the same on both sides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from app import logs
+from app.contract import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def differences(saved: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """One sentence a key whose values differ, naming both."""
+    return [
+        f"{key}: {saved.get(key)!r} in the checkpoint, {here.get(key)!r} here"
+        for key in sorted(saved.keys() | here.keys())
+        if saved.get(key) != here.get(key)
+    ]
+
+
+def refuse_another(checkpoint: str, saved: Mapping[str, Any], here: Mapping[str, Any], *, fork: bool) -> None:
+    """Raises Refusal when `checkpoint` belongs to something else, unless the user forks from it on purpose."""
+    told = "; ".join(differences(saved, here))
+    if not told:
+        return
+    if not fork:
+        raise Refusal(
+            f"Checkpoint {checkpoint} belongs to something else: {told}. Nothing was changed. Run with the settings it "
+            "was made with, use another CHECKPOINT_DIR or job name, or continue from it on purpose with --fork "
+            "(fork=True)."
+        )
+    logs.warning(f"Forking from checkpoint {checkpoint} in spite of: {told}.")
