@@ -1,54 +1,34 @@
-"""Cloud Build: from an uploaded source to an image in the local registry, with the log and the verdict that Cloud
-Build gives."""
+"""Cloud Build: from an uploaded source to an image in the local registry, with Cloud Build's own log and verdict."""
 
 import asyncio
 import re
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 
 from localcloud.build import snapshot
-from localcloud.build.dockerfile import BuildError, Stage
-from localcloud.build.images import Images, Reference, parse
-from localcloud.kinds import Kind
+from localcloud.build.docker_command import docker_build
+from localcloud.build.dockerfile import BuildError
+from localcloud.build.local_registry import LocalRegistry
+from localcloud.build.snapshot import Snapshot
 from localcloud.jsontypes import Json, items, obj, objects, strings
+from localcloud.kinds import Kind
 from localcloud.logs.store import LogStore
 from localcloud.resources import timestamp
 from localcloud.settings import Settings
 from localcloud.store import Store
 
 
-
-@dataclass
-class _Built:
-    """A local image between `docker build` and the push."""
-
-    root: Path
-    stage: Stage
-    digest: str
-
-
-@dataclass(frozen=True)
-class _DockerBuild:
-    """The arguments of `docker build` that matter here."""
-
-    tags: list[str]
-    context: str
-    dockerfile: str
-    arguments: dict[str, str] = field(default_factory=dict)
-
-
 class Builder:
     """Runs builds one after another: they only move files."""
 
-    def __init__(self, settings: Settings, store: Store, logs: LogStore, images: Images) -> None:
+    def __init__(self, settings: Settings, store: Store, logs: LogStore) -> None:
         self._settings = settings
         self._store = store
         self._logs = logs
-        self._images = images
+        self._registry = LocalRegistry(store, settings.images_dir)
         self._tasks: set[asyncio.Task[None]] = set()
         self._one = asyncio.Lock()
 
@@ -70,8 +50,8 @@ class Builder:
             self._store.put(Kind.BUILD, str(build["id"]), build)
             work = Path(tempfile.mkdtemp(prefix="build-", dir=self._settings.state_dir))
             try:
-                pushed = await asyncio.to_thread(self._build, build, work)
-                build["results"] = {"images": [self._push(build, *each) for each in pushed]}
+                built = await asyncio.to_thread(self._build, build, work)
+                build["results"] = {"images": [await self._push(build, *each) for each in built.items()]}
             except BuildError as error:
                 self._say(build, f"ERROR: {error}", "ERROR")
                 self._end(build, "FAILURE", str(error))
@@ -106,8 +86,11 @@ class Builder:
             }
             self._logs.append(project, entry)
 
-    def _build(self, build: Json, work: Path) -> list[tuple[str, _Built]]:
-        """Everything up to the push. Runs in a thread: touches files and the log only."""
+    def _build(self, build: Json, work: Path) -> dict[str, Snapshot]:
+        """Everything up to the push: the images to push by their names.
+
+        Runs in a thread: touches files and the log only.
+        """
         variables = {
             "PROJECT_ID": str(build["projectId"]),
             "BUILD_ID": str(build["id"]),
@@ -116,38 +99,36 @@ class Builder:
         }
         source = work / "source"
         self._fetch(build, source)
-        local: dict[str, _Built] = {}
+        local: dict[str, Snapshot] = {}
         wanted = [_substitute(str(each), variables) for each in items(build.get("images"))]
         for number, step in enumerate(objects(build.get("steps"))):
             arguments = [_substitute(str(each), variables) for each in items(step.get("args"))]
-            program = str(step.get("name", "")).rsplit("/", 1)[-1].split(":")[0]
-            if program != "docker" or step.get("entrypoint", "docker") != "docker" or not arguments:
-                raise BuildError(
-                    f"Step {number} ({step.get('name')!r}) is not supported by the local cloud: it runs steps of "
-                    "gcr.io/cloud-builders/docker with `build` or `push`. The build was not started."
-                )
+            _check_builder(step, arguments, number)
             self._say(build, f"Step #{number}: docker {' '.join(arguments)}")
             if arguments[0] == "push":
                 wanted += arguments[1:2]
-                continue
-            command = _docker_build(arguments, number)
-            context = source / str(step.get("dir", "")) / command.context
-            file = (
-                context / "Dockerfile"
-                if not command.dockerfile
-                else source / str(step.get("dir", "")) / command.dockerfile
-            )
-            if not file.is_file():
-                raise BuildError(f"Step {number}: no Dockerfile at {file.relative_to(source)} in the uploaded source.")
-            root, stage, digest = snapshot.build(
-                context, file, command.arguments, work / f"step-{number}", lambda text: self._say(build, text)
-            )
-            self._say(build, f"Successfully built {digest}")
-            local.update(dict.fromkeys(command.tags, _Built(root, stage, digest)))
+            else:
+                local |= self._step(build, number, arguments, source=source / str(step.get("dir", "")), work=work)
         missing = [name for name in wanted if name not in local]
         if missing:
             raise BuildError(f"An image to push was not built by any step: {', '.join(missing)}.")
-        return [(name, local[name]) for name in dict.fromkeys(wanted)]
+        return {name: local[name] for name in wanted}
+
+    def _step(
+        self, build: Json, number: int, arguments: list[str], *, source: Path, work: Path
+    ) -> dict[str, Snapshot]:
+        """One `docker build`: its image by each of the tags."""
+        command = docker_build(arguments, number)
+        context = source / command.context
+        dockerfile = source / command.dockerfile if command.dockerfile else context / "Dockerfile"
+        if not dockerfile.is_file():
+            shown = dockerfile.relative_to(work / "source")
+            raise BuildError(f"Step {number}: no Dockerfile at {shown} in the uploaded source. Nothing was pushed.")
+        image = snapshot.build(
+            context, dockerfile, command.arguments, work / f"step-{number}", lambda text: self._say(build, text)
+        )
+        self._say(build, f"Successfully built {image.digest}")
+        return dict.fromkeys(command.tags, image)
 
     def _fetch(self, build: Json, target: Path) -> None:
         source = obj(obj(build.get("source")).get("storageSource"))
@@ -169,95 +150,24 @@ class Builder:
                 f"could not unpack gs://{bucket}/{name}: {error}. It must be a .tar.gz archive."
             ) from error
 
-    def _push(self, build: Json, name: str, built: _Built) -> Json:
-        reference = parse(name)
-        if reference is None:
-            raise BuildError(
-                f"The push refers to {name!r}; the local registry serves "
-                "LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/NAME only."
-            )
-        if self._store.get(Kind.REPOSITORY, reference.repository_name) is None:
-            raise BuildError(
-                f"failed to push because we ran into an error: name unknown: Repository {reference.repository!r} "
-                "not found "
-                f"in {reference.project}/{reference.location}."
-            )
+    async def _push(self, build: Json, name: str, image: Snapshot) -> Json:
         self._say(build, f"PUSH\nPushing {name}")
-        target = self._settings.images_dir / built.digest.removeprefix("sha256:")
-        if not target.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copytree(built.root, target.with_suffix(".part"), symlinks=True, dirs_exist_ok=True)
-            target.with_suffix(".part").rename(target)
-        self._record(reference, built, target)
-        self._say(build, f"{reference.tag}: digest: {built.digest}")
-        return {
-            "name": name,
-            "digest": built.digest,
-            "pushTiming": {"startTime": build["startTime"], "endTime": timestamp()},
-        }
+        began = timestamp()
+        reference = await self._registry.push(name, image)
+        self._say(build, f"{reference.tag}: digest: {image.digest}")
+        return {"name": name, "digest": image.digest, "pushTiming": {"startTime": began, "endTime": timestamp()}}
 
-    def _record(self, reference: Reference, built: _Built, root: Path) -> None:
-        """The registry's document; a tag belongs to one digest of a package at a time."""
-        prefix = f"{reference.repository_name}/dockerImages/"
-        name = f"{prefix}{reference.name}@{built.digest}"
-        for other in self._store.list(Kind.IMAGE, f"{prefix}{reference.name}@"):
-            if reference.tag in items(other.get("tags")):
-                other["tags"].remove(reference.tag)
-                self._store.put(Kind.IMAGE, str(other["name"]), other)
-        now = timestamp()
-        earlier = self._store.get(Kind.IMAGE, name) or {}
-        image: Json = {
-            "name": name,
-            "uri": f"{reference.uri}@{built.digest}",
-            "tags": sorted({*items(earlier.get("tags")), reference.tag} - {""}),
-            "imageSizeBytes": str(sum(each.stat().st_size for each in root.rglob("*") if each.is_file())),
-            "uploadTime": earlier.get("uploadTime", now),
-            "updateTime": now,
-            "buildTime": now,
-            "mediaType": "application/vnd.docker.distribution.manifest.v2+json",
-            "_config": {
-                "working_directory": built.stage.working_directory,
-                "environment": built.stage.environment,
-                "entrypoint": built.stage.entrypoint,
-                "command": built.stage.command,
-            },
-        }
-        self._store.put(Kind.IMAGE, name, image)
+
+def _check_builder(step: Json, arguments: list[str], number: int) -> None:
+    program = str(step.get("name", "")).rsplit("/", 1)[-1].split(":")[0]
+    if program != "docker" or step.get("entrypoint", "docker") != "docker" or not arguments:
+        raise BuildError(
+            f"Step {number} ({step.get('name')!r}) is not supported by the local cloud: it runs steps of "
+            "gcr.io/cloud-builders/docker with `build` or `push`. Nothing was pushed."
+        )
 
 
 def _substitute(text: str, variables: Mapping[str, str]) -> str:
     return re.sub(
         r"\$(?:\{(\w+)\}|([A-Z_][A-Z0-9_]*))", lambda match: variables.get(match[1] or match[2], match[0]), text
     )
-
-
-def _docker_build(arguments: list[str], step: int) -> _DockerBuild:
-    if arguments[0] != "build":
-        raise BuildError(
-            f"Step {step}: `docker {arguments[0]}` is not supported by the local cloud; `build` and `push` are."
-        )
-    tags: list[str] = []
-    build_arguments: dict[str, str] = {}
-    dockerfile, context = "", ""
-    rest: Iterator[str] = iter(arguments[1:])
-    for each in rest:
-        flag, sign, value = each.partition("=")
-        match flag:
-            case "-t" | "--tag":
-                tags.append(value if sign else next(rest, ""))
-            case "-f" | "--file":
-                dockerfile = value if sign else next(rest, "")
-            case "--build-arg":
-                name, _, given = (value if sign else next(rest, "")).partition("=")
-                build_arguments[name] = given
-            case "--cache-from" | "--platform" | "--label" | "--network" | "--progress" | "--shm-size":
-                if not sign:
-                    next(rest, "")
-            case _ if flag.startswith("-"):
-                if flag not in {"--pull", "--no-cache", "--quiet", "-q", "--rm"}:
-                    raise BuildError(f"Step {step}: `docker build {flag}` is not supported by the local cloud.")
-            case _:
-                context = each
-    if not context or not tags:
-        raise BuildError(f"Step {step}: docker build needs -t IMAGE and a context directory.")
-    return _DockerBuild(tags, context, dockerfile, build_arguments)

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import pathspec
@@ -17,11 +18,21 @@ Say = Callable[[str], None]
 Kept = Callable[[str], bool]
 
 
+@dataclass(frozen=True)
+class Snapshot:
+    """A built image that nobody has pushed yet."""
+
+    root: Path
+    stage: Stage
+    """The last one: its environment, working directory and command are the image's."""
+    digest: str
+    """`sha256:...`"""
+
+
 def build(
     context: Path, dockerfile: Path, build_arguments: Mapping[str, str], work: Path, say: Say
-) -> tuple[Path, Stage, str]:
-    """Apply a Dockerfile to a context. Answers the root directory (below `work`), the final stage and the digest
-    (`sha256:...`).
+) -> Snapshot:
+    """Apply a Dockerfile to a context; the files of the image lie below `work`.
 
     Raises:
         BuildError: a COPY source or the command does not exist.
@@ -48,7 +59,7 @@ def build(
     final = stages[-1]
     (root / final.working_directory.strip("/")).mkdir(parents=True, exist_ok=True)
     _check_command(final, root)
-    return root, final, _digest(root, final, recipe)
+    return Snapshot(root, final, _digest(root, final, recipe))
 
 
 def _ignored(context: Path, dockerfile: Path) -> Kept:

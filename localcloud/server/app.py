@@ -73,7 +73,7 @@ def open_cloud(settings: Settings, port: int) -> Cloud:
         store=store,
         logs=logs,
         executor=Executor(settings, store, logs, images, f"http://{HOST}:{port}"),
-        builder=Builder(settings, store, logs, images),
+        builder=Builder(settings, store, logs),
         emulator=ObjectServer(settings.buckets_dir, port, settings.server_log),
     )
 

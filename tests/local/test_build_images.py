@@ -135,6 +135,16 @@ def test_other_builders_and_sources_are_refused_by_name(builds: Builds, call: An
     assert "gs://sources-bucket/none.tar.gz does not exist" in builds.submit(FILES, source=missing)["statusDetail"]
 
 
+def test_a_later_step_that_is_not_supported_keeps_back_what_earlier_ones_built(builds: Builds, call: Any) -> None:
+    docker = {"name": "gcr.io/cloud-builders/docker", "args": ["build", "-t", f"{IMAGE}:v1", "."]}
+    build = builds.submit(FILES, steps=[docker, {"name": "gcr.io/cloud-builders/gcloud", "args": ["version"]}])
+    assert "Step 1 ('gcr.io/cloud-builders/gcloud')" in build["statusDetail"]
+    assert build["statusDetail"].endswith("Nothing was pushed.")
+    assert any(line.startswith("Successfully built sha256:") for line in builds.log(build))
+    images = call.ok("GET", f"/artifactregistry/v1/{PARENT}/repositories/apps/dockerImages")
+    assert images == {}
+
+
 def test_an_account_of_its_own_needs_a_place_for_the_log(builds: Builds, call: Any) -> None:
     body = {
         "steps": [{"name": "gcr.io/cloud-builders/docker", "args": ["build", "."]}],
