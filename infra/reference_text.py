@@ -47,12 +47,12 @@ RULES = """
     pulumi preview -s prod
 
 It changes that one line and deploys nothing. The repository removes images that are older than 30 days and not among
-the 10 newest, unless a tag that begins with `promoted-` keeps them: the command prints the one that sets it. Where prod is
-another project, its Cloud Run agent must be among `imageReaders` of the stack that owns the repository.
+the 10 newest, unless a tag that begins with `promoted-` keeps them: the command prints the one that sets it. Where prod
+is another project, its Cloud Run agent must be among `imageReaders` of the stack that owns the repository.
 
 Teams that build outside of Pulumi use `cloudbuild.yaml`, which a test holds to what `pulumi up` asks for, and set
-`image` to the digest that came out. A built image that is no longer in the registry is noticed by `pulumi up --refresh`, and
-built again.
+`image` to the digest that came out. A built image that is no longer in the registry is noticed by
+`pulumi up --refresh`, and built again.
 
 ## After `pulumi destroy`
 

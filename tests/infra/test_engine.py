@@ -43,6 +43,14 @@ def test_bad_settings_are_all_named_without_a_traceback(pulumi):
     assert "Traceback" not in result.stdout + result.stderr
 
 
+def test_a_stack_that_could_cost_too_much_is_stopped_with_key_and_numbers(pulumi):
+    result = pulumi("preview", gpujob_maxExposureUsd="0.5")
+    assert result.returncode != 0
+    assert "gpujob:maxExposureUsd: one execution can cost 0.70 USD at worst" in result.stdout
+    assert "more than the 0.5 USD that this stack allows" in result.stdout
+    assert "gpu-job" not in result.stdout.partition("Diagnostics:")[0]
+
+
 def test_a_value_of_the_wrong_type_is_refused_by_the_engine_itself_with_its_key(pulumi):
     result = pulumi("preview", gpujob_maxRetries="three")
     assert "'gpujob:maxRetries' must be of type 'integer'" in result.stdout + result.stderr
@@ -55,4 +63,5 @@ def test_a_preview_builds_nothing_calls_nobody_and_rewrites_no_file(pulumi):
     assert result.returncode == 0, result.stdout + result.stderr
     assert "42 to create" in result.stdout
     assert "[unknown]" in result.stdout  # the image's digest
+    assert "One execution can cost 0.667 GPU hours, 0.70 USD at worst" in result.stdout
     assert {path: path.read_bytes() for path in tracked} == before

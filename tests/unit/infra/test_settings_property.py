@@ -127,6 +127,46 @@ def test_a_configuration_gives_a_job_that_the_api_accepts_or_an_error_that_names
     assert all(problem.allowed and problem.paste for problem in result.problems)
 
 
+RIGHT = {
+    "gpuType": st.sampled_from(["nvidia-l4", "nvidia-rtx-pro-6000"]),
+    "cpu": st.sampled_from(["4", "8", "20", "30"]),
+    "memory": st.sampled_from(["16Gi", "32Gi", "80Gi", "120Gi"]),
+    "timeout": st.sampled_from(["600s", "3600s", "43200s", "604800s"]),
+    "taskCount": st.sampled_from(["1", "2", "10000"]),
+    "parallelism": st.sampled_from(["1", "2"]),
+    "secrets": st.just(json.dumps({"TOKEN": "projects/demo-project/secrets/s/versions/1"})),
+    "env": st.sampled_from(['{"A": "1"}', '{"TOKEN": "x"}']),
+    "readOnlyBuckets": st.sampled_from(["/data", "/checkpoints/data", "/scratch"]).map(
+        lambda path: json.dumps({"data": {"bucket": "our-data", "mountPath": path}})
+    ),
+    "ephemeralDisk": st.just("10Gi"),
+    "network": st.just("default"),
+    "networkTags": st.just('["gpu"]'),
+    "egress": st.just("ALL_TRAFFIC"),
+    "kmsKey": st.just(KEY),
+    "maxExposureUsd": st.sampled_from(["1", "100", "1000000"]),
+    "trainingHours": st.just("24"),
+    "nameSuffix": st.just("b"),
+}
+"""Values that are right by themselves: what remains are the rules between keys."""
+
+
+def test_values_that_are_right_by_themselves_meet_only_the_rules_between_keys():
+    accepted: list[Settings] = []
+
+    @settings(max_examples=300, deadline=None, derandomize=True)
+    @given(st.fixed_dictionaries({}, optional=RIGHT), st.sampled_from(["europe-west4", "us-east4"]))
+    def tried(values, region):
+        result = outcome(values, region=region)
+        if isinstance(result, Settings):
+            assert refusals_of_the_live_api(result) == []
+            accepted.append(result)
+
+    tried()
+    assert len(accepted) >= 20, "the rules refuse nearly everything: this test shows nothing"
+    assert any(stack.secrets and stack.read_only_buckets for stack in accepted)
+
+
 ONE = st.sampled_from(sorted(set(VALUES) - {"zzz"})).flatmap(lambda name: st.tuples(st.just(name), VALUES[name]))
 
 
