@@ -53,12 +53,19 @@ def emit(severity: str, message: str, **fields: Any) -> None:
 def adopt_library_logs() -> None:
     """Send what libraries log through the standard `logging` module the same way."""
     logging.basicConfig(handlers=[_Handler()], level=logging.WARNING, force=True)
-    logging.captureWarnings(capture=True)
+    logging.captureWarnings(capture=True)  # warnings.warn would write its own lines to stderr
+
+
+_SEVERITIES = {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}
+"""Levels that Cloud Logging has by the same name."""
 
 
 class _Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        emit(record.levelname if record.levelname != "NOTSET" else "DEFAULT", f"{record.name}: {record.getMessage()}")
+        text = f"{record.name}: {record.getMessage().rstrip()}"
+        if record.exc_info and record.exc_info[1]:
+            text += "\n" + "".join(traceback.format_exception(record.exc_info[1])).rstrip()
+        emit(record.levelname if record.levelname in _SEVERITIES else "DEFAULT", text)
 
 
 def _as_json() -> bool:

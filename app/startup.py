@@ -64,13 +64,17 @@ def begin(task: Task, store: Store, clock: Clock = REAL) -> Start:
     ledger.refuse_without_progress(store, before, task)
     opened = _writing(task.line, lambda: Ledger.open(store, task), clock)
     logs.label(attempt=str(opened.attempt), task_index=task.index)
+    if task.execution:
+        logs.info(f"{task.execution}, task {task.index}, {task.which_attempt}: begins as {opened.attempt}.")
     return Start(task, store, opened, ledger.ever_committed(before), clock)
 
 
 def finished(task: Task, store: Store, total_steps: int) -> dict[str, Any] | None:
-    """What done.json says if the line has reached `total_steps` already."""
+    """What done.json says if the line has reached `total_steps` already, or finished early when so many were asked."""
     done = _writing(task.line, lambda: line.finished(store), REAL)
-    return done if done is not None and int(done.get("step", -1)) >= total_steps else None
+    if done is None:
+        return None
+    return done if int(done.get("step", -1)) >= total_steps or done.get("total_steps") == total_steps else None
 
 
 def _writing(where: object, action: Callable[[], T], clock: Clock) -> T:

@@ -11,20 +11,25 @@ from typing import TYPE_CHECKING, Any
 from app import session
 
 if TYPE_CHECKING:
-    from argparse import Namespace
+    from argparse import ArgumentParser
 
     from app.startup import Start
+    from app.workloads import Flags
 
 STEPS = 100
 SAVE_EVERY = 5
 STEP_DELAY_S = 1.0
 
 
-def identity(_flags: Namespace) -> dict[str, Any]:
+def add_flags(_parser: ArgumentParser) -> None:
+    """None of its own."""
+
+
+def identity(_flags: Flags) -> dict[str, Any]:
     return {"workload": "countdown"}
 
 
-def run(flags: Namespace, start: Start) -> None:
+def run(flags: Flags, start: Start) -> None:
     with session(
         total_steps=flags.steps,
         every_steps=flags.save_every,
@@ -35,5 +40,5 @@ def run(flags: Namespace, start: Start) -> None:
         start=start,
     ) as run:
         for _ in run.steps():
-            time.sleep(flags.step_delay)
+            time.sleep(flags.step_delay_s)
             run.log()

@@ -243,6 +243,11 @@ with session(total_steps=3, identity={"workload": "mine"}) as run:
         assert worker.wait() == 78
         assert "'many'" in worker.log
 
+    def test_a_number_of_retries_that_is_none(self, root):
+        worker = countdown(root, MAX_RETRIES="three")
+        assert worker.wait() == 78
+        assert "MAX_RETRIES is 'three'" in worker.log
+
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small tmpfs needs root")
 class TestSmallDisk:

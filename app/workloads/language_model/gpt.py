@@ -17,7 +17,7 @@ class Shape:
     width: int
     context: int
     """Tokens a sequence."""
-    vocabulary: int = 256
+    vocabulary: int
     dropout: float = 0.1
 
 

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from app import logs, session
+from app.workloads import positive
 
 if TYPE_CHECKING:
-    from argparse import Namespace
+    from argparse import ArgumentParser
 
     from app.startup import Start
+    from app.workloads import Flags
 
 STEPS = 200
 SAVE_EVERY = None
@@ -47,32 +49,41 @@ SIZES = {
 """From seconds on a laptop to what fills an L4's 24 GB (302 million parameters; sized by arithmetic, not measured)."""
 
 
-def identity(flags: Namespace) -> dict[str, Any]:
+def add_flags(parser: ArgumentParser) -> None:
+    parser.add_argument("--size", choices=tuple(SIZES), default="tiny")
+    parser.add_argument(
+        "--data", help="a folder or gs:// prefix of text (default: the source of Python's standard library)"
+    )
+    parser.add_argument("--batch-size", type=positive, help="sequences a step (default: by size)")
+    parser.add_argument("--learning-rate", type=float, help="peak of the schedule (default: by size)")
+
+
+def identity(flags: Flags) -> dict[str, Any]:
     """What a checkpoint belongs to, known before anything is loaded."""
     return {
         "workload": "language_model",
-        "size": flags.size,
+        "size": flags.own.size,
         "seed": flags.seed,
-        "batch_size": flags.batch_size or SIZES[flags.size].batch,
-        "learning_rate": flags.learning_rate or SIZES[flags.size].learning_rate,
+        "batch_size": flags.own.batch_size or SIZES[flags.own.size].batch,
+        "learning_rate": flags.own.learning_rate or SIZES[flags.own.size].learning_rate,
     }
 
 
-def run(flags: Namespace, start: Start) -> None:
+def run(flags: Flags, start: Start) -> None:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # deterministic cuBLAS, before CUDA starts
     import torch
 
-    from app.workloads import text
-    from app.workloads.gpt import GPT, Shape
+    from app.workloads.language_model import text
+    from app.workloads.language_model.gpt import GPT, Shape
 
     torch.manual_seed(flags.seed)
     torch.use_deterministic_algorithms(True, warn_only=True)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    size, known = SIZES[flags.size], identity(flags)
-    corpus = text.load(flags.data, size.text_bytes)
+    size, known = SIZES[flags.own.size], identity(flags)
+    corpus = text.load(flags.own.data, size.text_bytes)
     index, count = start.task.index, start.task.count
     batches = text.Windows(corpus, context=size.context, batch=known["batch_size"], seed=flags.seed * count + index)
-    model = GPT(Shape(size.layers, size.heads, size.width, size.context)).to(device)
+    model = GPT(Shape(size.layers, size.heads, size.width, size.context, text.VOCABULARY)).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=known["learning_rate"], betas=(0.9, 0.95), weight_decay=0.1)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, _warm_up_and_cosine(flags.steps))
     precision = torch.autocast("cuda", torch.bfloat16) if device.type == "cuda" else nullcontext()
@@ -102,8 +113,8 @@ def run(flags: Namespace, start: Start) -> None:
             scheduler.step()
             optimizer.zero_grad()
             run.log(loss=loss, tokens=inputs.numel())
-            if flags.step_delay:
-                time.sleep(flags.step_delay)
+            if flags.step_delay_s:
+                time.sleep(flags.step_delay_s)
     written = model.sample(PROMPT, 200, seed=flags.seed).decode(errors="replace")
     logs.info(f"A sample of what it learned:\n{written}")
 
