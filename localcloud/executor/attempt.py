@@ -3,18 +3,16 @@
 import asyncio
 import contextlib
 import enum
-import json
 import os
 import signal
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from localcloud import launch
 from localcloud.executor.memory import MemoryGroup
 from localcloud.logs.output import MAX_LINE_BYTES, AttemptLog
 
-_LAUNCH = Path(__file__).with_name("launch.py")
 _OOM_POLL_S = 0.2
 _DRAIN_S = 5.0
 
@@ -80,16 +78,16 @@ class Attempt:
     @classmethod
     async def start(cls, command: Command, group: MemoryGroup | None, log: AttemptLog, grace_s: float) -> "Attempt":
         """Start the program in a session, process group and (where given) memory group of its own."""
-        spec = {
-            "parent": os.getpid(),
-            "groups": [str(group.procs)] if group else [],
-            "binds": [[str(source), str(target)] for source, target in command.read_only],
-        }
+        launched = launch.command(
+            list(command.program),
+            groups=(str(group.procs),) if group else (),
+            binds=tuple((str(source), str(target)) for source, target in command.read_only),
+        )
         # Pipes of our own: asyncio's would make the wait for the process a wait for every child that holds its output.
         out, err = _Pipe(), _Pipe()
         try:
             process = await asyncio.create_subprocess_exec(
-                *[sys.executable, "-I", "-S", str(_LAUNCH), json.dumps(spec), *command.program],
+                *launched,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=out.write_end,
                 stderr=err.write_end,

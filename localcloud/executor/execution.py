@@ -4,14 +4,16 @@ import asyncio
 import contextlib
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
 from localcloud.build.images import Images
-from localcloud.executor import documents, memory
+from localcloud.executor import documents
 from localcloud.executor.attempt import Attempt, Outcome, Why
 from localcloud.executor.container import command_for
 from localcloud.executor.documents import ENDED, TaskState
+from localcloud.executor.memory_limit import limited
 from localcloud.executor.mounts import ContainerError
 from localcloud.jsontypes import Json
 from localcloud.kinds import Kind
@@ -101,85 +103,59 @@ class ExecutionRun:
         return False
 
     async def _attempt(self, name: str, index: int, number: int) -> Outcome:
-        machine, own = self._machine, f"{name.rsplit('/', 1)[-1]}-attempt{number}"
-        log = AttemptLog(machine.logs, self._execution, self._location, index, number)
-        record: Json = {
-            "attempt": number,
-            "started_at": timestamp(),
-            "ended_at": None,
-            "exit_code": None,
-            "signal": None,
-            "why": None,
-        }
+        """One attempt, from its record to its last line in the log."""
+        log = AttemptLog(self._machine.logs, self._execution, self._location, index, number)
+        record = _begun(number)
         self._records[index]["attempts"].append(record)
-        scratch = machine.settings.attempts_dir / own
-        group: memory.MemoryGroup | None = None
+        scratch = self._machine.settings.attempts_dir / f"{name.rsplit('/', 1)[-1]}-attempt{number}"
         try:
-            image = machine.images.find(str(self._execution["template"]["containers"][0]["image"]))
-            command = await asyncio.to_thread(
-                command_for,
-                self._execution,
-                index,
-                number,
-                image=image,
-                buckets_dir=machine.settings.buckets_dir,
-                scratch=scratch,
-                url=machine.url,
-            )
-            group = self._limit_memory(own, log)
-            attempt = await Attempt.start(command, group, log, machine.settings.grace_s)
-            record.update(pid=attempt.process.pid, group=own if group else None, born=_born(attempt.process.pid))
-            self._save(name, index)
-            self._active[index] = (attempt, log, number)
-            if self._abandoned:
-                attempt.kill()
-            elif self._cancelled or self._suspended:
-                attempt.stop(Why.CANCELLED if self._cancelled else Why.PREEMPTED)
-            outcome = await attempt.wait(float(str(self._execution["template"]["timeout"]).removesuffix("s")))
+            outcome = await self._process(name, index, number, record=record, log=log, scratch=scratch)
         except (ContainerError, OSError) as error:  # an OSError: no space for its files, or no process to be had
             outcome = Outcome(Why.FAILED, None, None, str(error))
             log.platform(f"The container could not be started: {error}", "ERROR")
         finally:
             self._active.pop(index, None)
-            if group:
-                self._report_memory(group, log)
-                group.remove()
             await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
-        for key in ("pid", "group", "born"):
-            record.pop(key, None)
-        record.update(ended_at=timestamp(), exit_code=outcome.exit_code, signal=outcome.signal, why=str(outcome.why))
-        record["message"] = outcome.message
+        _ended(record, outcome)
         if outcome.exit_code is not None:
-            log.platform(
-                f"Container called exit({outcome.exit_code}).", "INFO" if outcome.exit_code == 0 else "WARNING"
-            )
+            severity = "INFO" if outcome.exit_code == 0 else "WARNING"
+            log.platform(f"Container called exit({outcome.exit_code}).", severity)
         elif outcome.signal is not None:
             log.platform(f"Container terminated on signal {outcome.signal}.", "WARNING")
         return outcome
 
-    def _limit_memory(self, own: str, log: AttemptLog) -> memory.MemoryGroup | None:
-        limit = self._memory_limit()
-        group = memory.create(own, memory.quantity_bytes(limit))
-        if group is None:
-            log.platform(
-                "The local cloud cannot limit memory on this machine (no memory control group may be made): "
-                f"{limit} is not enforced.",
-                "NOTICE",
-            )
-        return group
+    async def _process(
+        self, name: str, index: int, number: int, *, record: Json, log: AttemptLog, scratch: Path
+    ) -> Outcome:
+        """The attempt's process, from its files below `scratch` to its end.
 
-    def _memory_limit(self) -> str:
-        return str(self._execution["template"]["containers"][0]["resources"]["limits"]["memory"])
-
-    def _report_memory(self, group: memory.MemoryGroup, log: AttemptLog) -> None:
-        if group.overran():
-            used = group.peak_bytes() // 2**20
-            log.platform(
-                f"Memory limit of {memory.quantity_bytes(self._memory_limit()) // 2**20} MiB exceeded with {used} "
-                "MiB used. "
-                "Consider increasing the memory limit, see https://cloud.google.com/run/docs/configuring/memory-limits",
-                "ERROR",
-            )
+        Raises:
+            ContainerError, OSError: it cannot be started.
+        """
+        machine, template = self._machine, self._execution["template"]
+        container = template["containers"][0]
+        command = await asyncio.to_thread(
+            command_for,
+            self._execution,
+            index,
+            number,
+            image=machine.images.find(str(container["image"])),
+            buckets_dir=machine.settings.buckets_dir,
+            scratch=scratch,
+            url=machine.url,
+        )
+        with limited(scratch.name, str(container["resources"]["limits"]["memory"]), log) as group:
+            attempt = await Attempt.start(command, group, log, machine.settings.grace_s)
+            pid = attempt.process.pid
+            record.update(pid=pid, group=scratch.name if group else None, born=_born(pid))
+            self._save(name, index)
+            self._active[index] = (attempt, log, number)
+            # What was asked for while it was being started.
+            if self._abandoned:
+                attempt.kill()
+            elif self._cancelled or self._suspended:
+                attempt.stop(Why.CANCELLED if self._cancelled else Why.PREEMPTED)
+            return await attempt.wait(float(str(template["timeout"]).removesuffix("s")))
 
     def _end(self, name: str, task: Json, index: int, state: TaskState, message: str) -> None:
         self._set(name, documents.task_ended(task, state, message), index, state)
@@ -232,6 +208,30 @@ class ExecutionRun:
             if attempt.stop(how) if how is Why.PREEMPTED else attempt.kill(how):
                 signalled.append((task, number))
         return signalled
+
+
+def _begun(number: int) -> Json:
+    return {
+        "attempt": number,
+        "started_at": timestamp(),
+        "ended_at": None,
+        "exit_code": None,
+        "signal": None,
+        "why": None,
+    }
+
+
+def _ended(record: Json, outcome: Outcome) -> None:
+    """Book how the attempt ended; what tells its process from others has no more use."""
+    for key in ("pid", "group", "born"):
+        record.pop(key, None)
+    record.update(
+        ended_at=timestamp(),
+        exit_code=outcome.exit_code,
+        signal=outcome.signal,
+        why=str(outcome.why),
+        message=outcome.message,
+    )
 
 
 def _outcome(attempt: Json) -> Outcome:

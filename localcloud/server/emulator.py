@@ -2,18 +2,16 @@
 
 import asyncio
 import importlib
-import os
 import shutil
-import sys
 from collections import defaultdict
 from pathlib import Path
 
 import httpcore
 
+from localcloud import launch
 from localcloud.ports import free_port
 from localcloud.settings import HOST
 
-_LAUNCH = Path(__file__).parents[1] / "executor" / "launch.py"
 _START_LIMIT_S = 15.0
 
 
@@ -86,11 +84,9 @@ class ObjectServer:
             "-log-level": "warn",
         }
         # The launcher ties the emulator's life to ours: a killed server leaves no stray process.
-        launch = [sys.executable, "-I", "-S", str(_LAUNCH), f'{{"parent": {os.getpid()}}}', str(program)]
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *launch,
-                *(each for pair in flags.items() for each in pair),
+                *launch.command([str(program), *(each for pair in flags.items() for each in pair)]),
                 stdout=log,
                 stderr=log,
                 start_new_session=True,

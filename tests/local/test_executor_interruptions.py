@@ -16,7 +16,7 @@ from localcloud.testing import running_cloud
 CATCHES = """
 import os, signal, sys, time
 def leave(*_):
-    print('caught', flush=True)
+    os.write(1, b'caught\\n')  # print fails where the signal comes in the middle of another print
     sys.exit(143)
 signal.signal(signal.SIGTERM, leave)
 print('attempt', os.environ['CLOUD_RUN_TASK_ATTEMPT'], flush=True)

@@ -1,9 +1,9 @@
-"""Turns itself into a task's program: joins its memory group, binds read-only mounts, dies with the server, then
-executes.
+"""Turns itself into a program that dies with the server, in the memory groups and with the mounts that were asked for.
 
-Run as a plain file (`python -I -S launch.py SPEC PROGRAM ARGS...`), so it may import the standard library only. SPEC
-is JSON: `parent` (process id of the server), `groups` (cgroup.procs files), `binds` ([[source, target], ...], mounted
-read-only). A launcher rather than code between fork and exec, because the server has threads.
+Run as a plain file (`python -I -S launch.py SPEC PROGRAM ARGS...`, see `command`), so it may import the standard
+library only. SPEC is JSON: `parent` (process id of the server), `groups` (cgroup.procs files), `binds`
+([[source, target], ...], mounted read-only). A launcher rather than code between fork and exec, because the server has
+threads.
 """
 
 import ctypes
@@ -17,6 +17,12 @@ _CLONE_NEWNS = 0x00020000
 _MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
 
 
+def command(program: list[str], *, groups: tuple[str, ...] = (), binds: tuple[tuple[str, str], ...] = ()) -> list[str]:
+    """What to start for `program` to run tied to the process that calls this."""
+    spec = json.dumps({"parent": os.getpid(), "groups": groups, "binds": binds})
+    return [sys.executable, "-I", "-S", __file__, spec, *program]
+
+
 def main() -> None:
     """Prepare this process and replace it by the program; 127 where that cannot be done, with the reason on stderr."""
     spec, program = json.loads(sys.argv[1]), sys.argv[2:]
@@ -25,10 +31,10 @@ def main() -> None:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != spec["parent"]:
             sys.exit(127)  # the server died before this process was tied to it
-        for group in spec.get("groups", []):
+        for group in spec["groups"]:
             with open(group, "w") as procs:  # noqa: PTH123  # pathlib costs this short-lived process 10 ms
                 procs.write("0")
-        if spec.get("binds"):
+        if spec["binds"]:
             _bind_read_only(libc, spec["binds"])
     try:
         os.execvpe(program[0], program, os.environ)  # noqa: S606  # a list of arguments, no shell
