@@ -1,12 +1,11 @@
-"""What the live Cloud Run API refuses in a job, in its words where they are known (FACTS of the field, not guesses,
-are quoted)."""
+"""What the live Cloud Run API refuses in any job, in its words where they are known."""
 
 import re
-from dataclasses import dataclass
 
 from localcloud.executor.memory import quantity_bytes
 from localcloud.jsontypes import Json, obj, objects
-from localcloud.server.errors import ApiError, invalid, invalid_field
+from localcloud.server.errors import invalid, invalid_field
+from localcloud.server.run_gpu_rules import GPU_LIMIT, check_gpu, check_no_gpu, check_quota
 from localcloud.settings import Settings
 
 RESERVED_ENVIRONMENT = frozenset(
@@ -20,39 +19,14 @@ RESERVED_ENVIRONMENT = frozenset(
 )
 ENVIRONMENT_VALUE_BYTES = 32768
 TASK_TIMEOUT_CEILING_S = 168 * 3600
-REDUNDANCY = (
-    "Currently Cloud Run jobs are unable to offer GPU enabled instances with zonal redundancy "
-    "due to capacity limitations."
-)
-QUOTA = "spec.template.spec.parallelism: You do not have quota for using GPUs without zonal redundancy."
 _JOB_ID = re.compile(r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$")
 _LABEL_KEY = re.compile(r"^[a-z][a-z0-9_-]{0,62}$")
 _LABEL_VALUE = re.compile(r"^[a-z0-9_-]{0,63}$")
 _ENVIRONMENT_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_.-]*$")
 _RESERVED_PATHS = ("/dev", "/proc", "/sys")
 _RESERVED_NAMESPACES = ("run.googleapis.com", "cloud.googleapis.com", "serving.knative.dev", "autoscaling.knative.dev")
+_LIMITS = "template.template.containers[0].resources.limits"
 _CPU_MEMORY_CEILING_GIB = {1: 4, 2: 8, 4: 16, 6: 24, 8: 32}
-
-
-@dataclass(frozen=True)
-class _Gpu:
-    """Floors, ceilings and regions of one GPU type."""
-
-    cpu: tuple[int, ...]
-    memory_gib: tuple[int, int]
-    regions: frozenset[str]
-
-
-GPUS = {
-    "nvidia-l4": _Gpu(
-        (4, 6, 8),
-        (16, 32),
-        frozenset({"asia-southeast1", "asia-south1", "europe-west1", "europe-west4", "us-east4", "us-central1"}),
-    ),
-    "nvidia-rtx-pro-6000": _Gpu(
-        tuple(range(20, 32, 2)), (80, 120), frozenset({"asia-southeast1", "asia-south2", "europe-west4", "us-central1"})
-    ),
-}
 
 
 def check_job_id(job_id: str) -> None:
@@ -91,8 +65,15 @@ def check_job(job: Json, location: str, settings: Settings) -> None:
     _check_environment(container)
     _check_volumes(task, container)
     limits = obj(obj(container.get("resources")).get("limits"))
-    _check_timeout(task, "nvidia.com/gpu" in limits, settings)
-    _check_gpu(execution, task, limits, location, settings)
+    cpu, memory_bytes = _cpu(limits), _memory_bytes(limits)
+    if GPU_LIMIT in limits:
+        _check_timeout(task, settings.gpu_timeout_ceiling_s, " when using GPU")
+        check_gpu(task, limits, cpu=cpu, memory_bytes=memory_bytes, location=location)
+        check_quota(execution, settings.gpu_quota, location)
+    else:
+        _check_timeout(task, TASK_TIMEOUT_CEILING_S)
+        check_no_gpu(task)
+        _check_plain(cpu, memory_bytes)
 
 
 def seconds(field: str, text: str) -> float:
@@ -118,9 +99,8 @@ def _check_labels(field: str, holder: Json) -> None:
         if not _LABEL_KEY.match(key) or not _LABEL_VALUE.match(str(value)):
             raise invalid_field(
                 field,
-                f"label {key}={value}: keys begin with a lowercase letter; keys and values have lowercase "
-                "letters, digits, "
-                "'_' and '-', 63 characters at most.",
+                f"label {key}={value}: keys begin with a lowercase letter; keys and values have lowercase letters, "
+                "digits, '_' and '-', 63 characters at most.",
             )
 
 
@@ -168,89 +148,35 @@ def _check_volumes(task: Json, container: Json) -> None:
         seen.add(path)
 
 
-def _check_timeout(task: Json, gpu: bool, settings: Settings) -> None:
-    timeout_s = seconds("job.template.template.timeout", str(task["timeout"]))
-    if not 1 <= timeout_s <= TASK_TIMEOUT_CEILING_S:
+def _check_timeout(task: Json, ceiling_s: int, condition: str = "") -> None:
+    if not 1 <= seconds("job.template.template.timeout", str(task["timeout"])) <= ceiling_s:
         raise invalid_field(
-            "template.template.timeout", f"must be between 1s and {TASK_TIMEOUT_CEILING_S}s, not {task['timeout']}."
-        )
-    if gpu and timeout_s > settings.gpu_timeout_ceiling_s:
-        raise invalid_field(
-            "template.template.timeout",
-            f"must be at most {settings.gpu_timeout_ceiling_s}s when using GPU, not {task['timeout']}.",
+            "template.template.timeout", f"must be between 1s and {ceiling_s}s{condition}, not {task['timeout']}."
         )
 
 
-def _check_gpu(execution: Json, task: Json, limits: Json, location: str, settings: Settings) -> None:
-    field = "template.template.containers[0].resources.limits"
-    cpu, memory = _cpu(field, limits), _memory(field, limits)
-    accelerator = str(obj(task.get("nodeSelector")).get("accelerator", ""))
-    count = limits.get("nvidia.com/gpu")
-    if count is None:
-        if task.get("gpuZonalRedundancyDisabled"):
-            raise invalid_field(
-                "template.template.gpu_zonal_redundancy_disabled", "can only be set when the container has a GPU."
-            )
-        if accelerator:
-            raise invalid_field(
-                "template.template.node_selector", "an accelerator is selected but no GPU is in the limits."
-            )
-        _check_plain(field, cpu, memory)
-        return
-    if str(count) != "1":
-        raise invalid_field(field, f"GPU can only be set to 1, not {count}.")
-    gpu = GPUS.get(accelerator)
-    if gpu is None:
-        raise invalid_field(
-            "template.template.node_selector.accelerator", f"{accelerator!r} is none of {', '.join(GPUS)}."
-        )
-    if location not in gpu.regions:
-        raise invalid_field(
-            "template.template.node_selector.accelerator",
-            f"{accelerator} is not available in {location}; it is in {', '.join(sorted(gpu.regions))}.",
-        )
-    low, high = gpu.memory_gib
-    if cpu not in gpu.cpu:
-        known = "at least 4 (4, 6 or 8)" if accelerator == "nvidia-l4" else f"one of {', '.join(map(str, gpu.cpu))}"
-        raise invalid_field(field, f"with {accelerator}, cpu must be {known}, not {limits['cpu']}.")
-    if not low * 2**30 <= memory <= high * 2**30:
-        raise invalid_field(
-            field, f"with {accelerator}, memory must be at least {low}Gi and at most {high}Gi, not {limits['memory']}."
-        )
-    if not task.get("gpuZonalRedundancyDisabled"):
-        raise ApiError(400, REDUNDANCY, reason="invalid")
-    wanted, quota = int(execution.get("parallelism", 0)), settings.gpu_quota.get(accelerator, 0)
-    if wanted == 0 or wanted > quota:
-        raise ApiError(
-            400,
-            f"{QUOTA} (local cloud: parallelism is {wanted or 'as many as possible, because it is not set'}, "
-            f"the quota for {accelerator} in {location} is {quota}.)",
-            reason="invalid",
-        )
-
-
-def _cpu(field: str, limits: Json) -> float:
+def _cpu(limits: Json) -> float:
     text = str(limits["cpu"])
     match = re.fullmatch(r"(\d+)(m?)|(\d+\.\d+)", text)
     if match is None:
-        raise invalid_field(field, f"Invalid value specified for cpu: {text!r}.")
+        raise invalid_field(_LIMITS, f"Invalid value specified for cpu: {text!r}.")
     return float(match[3] or match[1]) / (1000 if match[2] else 1)
 
 
-def _memory(field: str, limits: Json) -> int:
+def _memory_bytes(limits: Json) -> int:
     try:
         return quantity_bytes(str(limits["memory"]))
     except ValueError as error:
-        raise invalid_field(field, f"Invalid value specified for memory: {error}") from error
+        raise invalid_field(_LIMITS, f"Invalid value specified for memory: {error}") from error
 
 
-def _check_plain(field: str, cpu: float, memory: int) -> None:
+def _check_plain(cpu: float, memory_bytes: int) -> None:
     if cpu not in _CPU_MEMORY_CEILING_GIB:
-        raise invalid_field(field, f"Invalid value specified for cpu: {cpu:g} is none of 1, 2, 4, 6, 8.")
+        raise invalid_field(_LIMITS, f"Invalid value specified for cpu: {cpu:g} is none of 1, 2, 4, 6, 8.")
     high = _CPU_MEMORY_CEILING_GIB[int(cpu)]
-    if not 512 * 2**20 <= memory <= high * 2**30:
+    if not 512 * 2**20 <= memory_bytes <= high * 2**30:
         raise invalid_field(
-            field,
-            f"Invalid value specified for memory. For {cpu:g} CPU, memory must be between 512Mi and {high}Gi "
-            "inclusive.",
+            _LIMITS,
+            "Invalid value specified for memory. "
+            f"For {cpu:g} CPU, memory must be between 512Mi and {high}Gi inclusive.",
         )

@@ -1,10 +1,14 @@
 """What the live Cloud Run API refuses, the local cloud refuses, in the same words where they are known."""
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from localcloud.server.errors import ApiError
+from localcloud.server.run_rules import check_job
+from localcloud.settings import Settings
 from localcloud.testing import running_cloud
 
 PARENT = "/run/v2/projects/local-project/locations/europe-west4"
@@ -155,6 +159,20 @@ def test_a_project_without_gpu_quota_is_told_at_creation(tmp_path: Any, jobs_on:
         answer = jobs.call("POST", f"{PARENT}/jobs?jobId=job", _gpu_job())
         assert answer.status_code == 400
         assert "You do not have quota for using GPUs" in answer.json()["error"]["message"]
+
+
+def test_an_hour_is_the_limit_of_a_gpu_job_where_the_cloud_is_told_so(tmp_path: Path) -> None:
+    settings = Settings(state_dir=tmp_path, gpu_timeout_ceiling_s=3600)
+    job = _gpu_job()
+    job["template"]["template"] |= {"maxRetries": 3, "executionEnvironment": "EXECUTION_ENVIRONMENT_GEN2"}
+    with pytest.raises(ApiError, match="must be between 1s and 3600s when using GPU, not 43200s"):
+        check_job(job, "europe-west4", settings)
+    _set("task.timeout", "3600s")(job)
+    check_job(job, "europe-west4", settings)
+    for change in (_limits("4", "16Gi", None), _set("task.timeout", "43200s"), _set("task.nodeSelector", {})):
+        change(job)
+    _set("task.gpuZonalRedundancyDisabled", ...)(job)
+    check_job(job, "europe-west4", settings)
 
 
 def test_an_image_missing_from_the_own_registry_is_named_when_the_job_is_run(call: Any) -> None:
