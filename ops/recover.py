@@ -31,7 +31,10 @@ _IMPORT_IDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "gcp:cloudrunv2/job:Job": lambda inputs: (
         f"projects/{inputs['project']}/locations/{inputs['location']}/jobs/{inputs['name']}"
     ),
+    "gcp:logging/metric:Metric": lambda inputs: f"{inputs['name']}",
 }
+_NAMED_BY_GOOGLE = "gcp:monitoring/"
+"""Types whose objects get their name at creation: one that the state missed cannot be looked up by it."""
 _GONE = ("does not exist", "not found", "no resource")
 
 
@@ -44,6 +47,8 @@ class PendingCreate:
     import_id: str | None
     """None where creating it again is harmless."""
     parent: str | None
+    shown_as: str = ""
+    """How the console shows an object that has no name of its own."""
 
     @property
     def name(self) -> str:
@@ -59,7 +64,9 @@ def pending_creates(state: Mapping[str, Any]) -> list[PendingCreate]:
         resource = operation["resource"]
         identify = _IMPORT_IDS.get(resource["type"])
         import_id = identify(resource["inputs"]) if identify else None
-        found.append(PendingCreate(resource["urn"], resource["type"], import_id, resource.get("parent")))
+        inputs, kind = resource["inputs"], resource["type"]
+        shown_as = str(inputs.get("displayName") or "") if kind.startswith(_NAMED_BY_GOOGLE) else ""
+        found.append(PendingCreate(resource["urn"], kind, import_id, resource.get("parent"), shown_as))
     return found
 
 
@@ -106,6 +113,11 @@ class Recovery:
         for create in pending:
             if create.import_id:
                 self._take_over(create, create.import_id)
+            elif create.type.startswith(_NAMED_BY_GOOGLE):
+                self._say(
+                    f"{create.type} {create.shown_as or create.name}: was perhaps created; then there are two after "
+                    "the next `pulumi up`. Delete the older one in the console (Monitoring); neither does harm."
+                )
         self._say("The stack is whole again. Run `pulumi up` to finish what was interrupted.")
 
     def _mend_side_files(self) -> None:

@@ -10,6 +10,10 @@ import requests
 
 from tests.local.stack.support import JOB_TYPE, TREE, LocalStack
 
+CHANNEL_TYPE = "gcp:monitoring/notificationChannel:NotificationChannel"
+POLICY_TYPE = "gcp:monitoring/alertPolicy:AlertPolicy"
+DASHBOARD_TYPE = "gcp:monitoring/dashboard:Dashboard"
+
 pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.xdist_group("life-of-a-stack")]
 
 
@@ -25,11 +29,57 @@ def test_refresh_finds_nothing_new(deployed: LocalStack) -> None:
     assert deployed.changes("refresh") == {}
 
 
-@pytest.mark.parametrize(("key", "value"), [("gpujob:maxRetries", 5), ("gpujob:timeout", "3600s"), ("gpujob:cpu", "6")])
-def test_one_changed_setting_updates_exactly_the_job(deployed: LocalStack, key: str, value: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "value", "changed"),
+    [
+        ("gpujob:timeout", "3600s", [("update", JOB_TYPE)]),
+        ("gpujob:cpu", "6", [("update", JOB_TYPE)]),
+        # Which attempts are the last ones follows from it.
+        ("gpujob:maxRetries", 5, [("update", JOB_TYPE), ("update", POLICY_TYPE)]),
+        (
+            "gpujob:notificationEmails",
+            ["a@example.com", "b@example.com"],
+            [("create", CHANNEL_TYPE)] * 2 + [("update", POLICY_TYPE)] * 5,
+        ),
+        ("gpujob:notificationEmails", ["b@example.com"], [("delete", CHANNEL_TYPE)] + [("update", POLICY_TYPE)] * 5),
+    ],
+)
+def test_one_changed_setting_changes_exactly_this(
+    deployed: LocalStack, key: str, value: object, changed: list[tuple[str, str]]
+) -> None:
     deployed.set(key, value)
-    assert deployed.changed_urns("up") == [("update", JOB_TYPE)]
+    assert sorted(deployed.changed_urns("up")) == sorted(changed)
     assert deployed.changes("up", "--refresh") == {}
+
+
+def test_a_dashboard_edited_in_the_console_is_put_right(deployed: LocalStack) -> None:
+    parent = f"{deployed.cloud.url}/monitoring/v1/projects/local-project/dashboards"
+    (before,) = requests.get(parent, timeout=30).json()["dashboards"]
+    edited = {
+        **before,
+        "displayName": "mine",
+        "mosaicLayout": {"columns": 12, "tiles": before["mosaicLayout"]["tiles"][1:]},
+    }
+    requests.patch(f"{deployed.cloud.url}/monitoring/v1/{before['name']}", json=edited, timeout=30).raise_for_status()
+    assert deployed.changed_urns("up", "--refresh")[-1] == ("update", DASHBOARD_TYPE)
+    (after,) = requests.get(parent, timeout=30).json()["dashboards"]
+    assert {**after, "etag": ""} == {**before, "etag": ""}
+    assert deployed.changes("up", "--refresh") == {}
+
+
+def test_what_observes_can_be_taken_away_and_comes_back(deployed: LocalStack) -> None:
+    observing = {"metrics", "alertPolicies", "dashboards", "notificationChannels"}
+
+    def there() -> set[str]:
+        return {kind for kind in observing for name in deployed.inventory() if f"/{kind}/" in name}
+
+    assert there() == observing
+    deployed.set("gpujob:observability", False)
+    deployed.changes("up")
+    assert there() == set()
+    deployed.set("gpujob:observability", True)
+    deployed.changes("up")
+    assert there() == observing
 
 
 def test_a_job_deleted_behind_the_engines_back_is_seen_and_restored(deployed: LocalStack) -> None:
@@ -61,6 +111,7 @@ def test_no_tracked_file_changed_by_all_of_this(deployed: LocalStack) -> None:
 
 
 def test_destroy_leaves_nothing(stack: LocalStack) -> None:
+    stack.set("gpujob:notificationEmails", ["a@example.com"])
     assert stack.changes("up")["create"] > 10
     assert stack.inventory()
     stack.on_stack("destroy", "--yes", "--skip-preview")

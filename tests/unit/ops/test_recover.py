@@ -37,6 +37,7 @@ def operation(type_: str, inputs: dict[str, Any], kind: str = "creating") -> dic
             "projects/p/locations/europe-west4/repositories/gpujob",
         ),
         ("gcp:cloudrunv2/job:Job", {**PROJECT, "name": "j"}, "projects/p/locations/europe-west4/jobs/j"),
+        ("gcp:logging/metric:Metric", {"project": "p", "name": "j/steps"}, "j/steps"),
         ("gcp:storage/bucketIAMMember:BucketIAMMember", {"bucket": "b"}, None),
         ("pulumi-python:dynamic/gpujob:BuiltImage", {}, None),
     ],
@@ -47,6 +48,11 @@ def test_a_pending_creation_of_a_fixed_name_says_under_which_id_it_is_imported(
     (create,) = pending_creates(state(operation(type_, inputs)))
     assert create.import_id == import_id
     assert (create.type, create.name, create.parent) == (type_, "name", "urn:of:parent")
+
+
+def test_what_google_names_is_shown_as_the_console_shows_it() -> None:
+    (create,) = pending_creates(state(operation("gcp:monitoring/alertPolicy:AlertPolicy", {"displayName": "an alert"})))
+    assert (create.import_id, create.shown_as) == (None, "an alert")
 
 
 def test_operations_other_than_creations_are_left_to_the_engine() -> None:
