@@ -6,7 +6,7 @@ once, wherever the training thread is; that thread stops at the gate when it get
 half updated, or the scheduler not yet advanced) only the next boundary is worth saving, so the stop waits for it and
 holds the thread there.
 
-Saving "the last boundary" in a DIRTY step would mix two steps: 13 of 40 randomly timed stops resumed to other weights.
+Saving "the last boundary" in a DIRTY step would mix two steps; see docs/decisions.md for how that was found.
 """
 
 from __future__ import annotations

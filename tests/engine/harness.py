@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from app import session, startup
+from app.clock import REAL, Clock
 from app.contract import Task
 from app.data import Batches
 from app.loop.run import Run
@@ -67,6 +68,7 @@ class Trial:
     shutdown: Shutdown | None = None
     at: Callable[[str, int], None] = lambda _place, _step: None
     fused: bool = False
+    clock: Clock = REAL
 
     def run(self) -> None:
         torch.manual_seed(7)
@@ -78,7 +80,7 @@ class Trial:
         optimizer.register_step_post_hook(lambda *_: self.at("updated", self._step))
         task = Task(self.root)
         shutdown = self.shutdown or Shutdown()
-        start = startup.begin(task, startup.open_store(task))
+        start = startup.begin(task, startup.open_store(task), self.clock)
         with session(
             model=model,
             optimizer=optimizer,

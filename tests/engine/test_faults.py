@@ -13,6 +13,7 @@ from app.checkpoint.epochs import Superseded
 from app.checkpoint.patience import PAUSES_S, StoreUnavailable
 from app.clock import Clock
 from app.contract import Refusal, Task
+from app.loop.saver import SaveFailed
 from tests.engine.harness import Trial, reference
 from tests.engine.lines import Failing, attempt, commit, resume, steps
 
@@ -189,10 +190,24 @@ class TestSession:
             return create(self, name, chunks)
 
         monkeypatch.setattr(DirectoryStore, "create", sometimes_full)
-        trial = Trial(tmp_path, every_steps=3, steps=12)
+        slept: list[float] = []
+        trial = Trial(tmp_path, every_steps=3, steps=12, clock=Clock(now_s=lambda: 0.0, sleep=slept.append))
         trial.run()
         assert trial.done()["weights_sha256"] == truth
-        assert len(calls) > 2
+        assert slept == list(PAUSES_S[:1])  # by this clock the second try was never due before the end
+        assert trial.ledger()[-1]["last_durable_step"] == 12
+
+    def test_a_final_save_that_fails_in_every_try_ends_the_attempt_with_75(self, tmp_path, monkeypatch):
+        def full(_self: DirectoryStore, name: str, _chunks: object) -> int:
+            raise OSError(ENOSPC, "No space left on device", name)
+
+        monkeypatch.setattr(DirectoryStore, "create", full)
+        slept: list[float] = []
+        trial = Trial(tmp_path, every_steps=100, steps=2, clock=Clock(sleep=slept.append))
+        with pytest.raises(SaveFailed, match="could not be saved in 4 tries") as end:
+            trial.run()
+        assert (end.value.exit_code, slept) == (75, list(PAUSES_S))
+        assert trial.ledger()[-1]["reason"] == "handed-off"
 
     def test_a_checkpoint_of_another_model_is_refused_and_both_sides_are_named(self, tmp_path):
         import torch

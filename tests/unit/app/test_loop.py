@@ -11,19 +11,35 @@ from pathlib import Path
 
 import pytest
 
+from app.clock import Clock
+from app.contract import Reason
+from app.loop import handoff
 from app.loop.gate import Gate
-from app.loop.interval import AtRisk, EverySteps
+from app.loop.interval import AtRisk, EverySteps, Schedule
 from app.shutdown import Shutdown
 from app.watchdog import AT_LEAST_S, Watchdog
 
 
-def held(action) -> threading.Thread:
-    """Runs `action` in a thread which must not come back."""
-    thread = threading.Thread(target=action, daemon=True)
-    thread.start()
-    thread.join(timeout=0.1)
-    assert thread.is_alive()
-    return thread
+def until(condition) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def held(gate: Gate[int], action) -> None:
+    """Runs `action` in a thread that the gate must hold: however often it is woken, it waits again."""
+    waits, wait = [0], gate._changed.wait
+
+    def counting(timeout: float | None = None) -> bool:
+        waits[0] += 1
+        return wait(timeout)
+
+    gate._changed.wait = counting
+    threading.Thread(target=action, daemon=True).start()
+    for times in range(1, 4):
+        until(lambda: waits[0] >= times)  # noqa: B023 - called at once
+        gate.close()
 
 
 class TestGate:
@@ -32,7 +48,7 @@ class TestGate:
         gate.pass_boundary(7)
         gate.close()
         assert gate.settled(0) == 7
-        held(gate.enter_update)
+        held(gate, gate.enter_update)
 
     def test_closed_in_a_dirty_step_the_next_boundary_is_waited_for_and_held(self):
         gate: Gate[int] = Gate(lambda _boundary: True)
@@ -40,7 +56,7 @@ class TestGate:
         gate.enter_update()
         gate.close()
         assert gate.settled(0) is None
-        held(lambda: gate.pass_boundary(8))
+        held(gate, lambda: gate.pass_boundary(8))
         assert gate.settled(0) == 8
 
     def test_a_clean_step_that_is_not_proven_is_treated_as_dirty(self):
@@ -49,7 +65,7 @@ class TestGate:
         gate.close()
         assert gate.settled(0) is None
         gate.enter_update()  # is let through
-        held(lambda: gate.pass_boundary(8))
+        held(gate, lambda: gate.pass_boundary(8))
         assert gate.settled(0) == 8
 
     def test_before_the_first_boundary_there_is_nothing_to_settle(self):
@@ -65,6 +81,13 @@ class TestGate:
         gate.close()
         assert gate.settled(60) is None
         assert gate.work_is_over
+
+    def test_other_long_loops_are_held_only_once_a_boundary_is_settled(self):
+        gate: Gate[int] = Gate(lambda _boundary: True)
+        gate.pass_boundary(7)
+        gate.wait_if_held()
+        gate.close()
+        held(gate, gate.wait_if_held)
 
 
 class TestInterval:
@@ -84,6 +107,47 @@ class TestInterval:
 
     def test_nothing_is_saved_twice(self):
         assert not AtRisk(5).due(0, 10_000, 0)
+
+
+class TestSchedule:
+    def schedule(self, interval) -> tuple[Schedule, list[float]]:
+        now = [0.0]
+        return Schedule(interval, Clock(now_s=lambda: now[0]), step=10), now
+
+    def due(self, schedule: Schedule, step: int, failures: int = 0) -> bool:
+        return schedule.due(step, save_cost_s=0, failures_in_a_row=failures)
+
+    def test_steps_count_from_where_the_attempt_resumed_and_from_the_last_save(self):
+        schedule, _ = self.schedule(EverySteps(3))
+        assert [self.due(schedule, step) for step in (11, 12, 13)] == [False, False, True]
+        schedule.saving(13)
+        assert [self.due(schedule, step) for step in (14, 15, 16)] == [False, False, True]
+
+    @pytest.mark.parametrize(("failures", "pause_s"), [(1, 1), (2, 2), (4, 8), (7, 60), (99, 60)])
+    def test_a_failed_save_is_tried_again_after_a_pause_whatever_the_interval(self, failures, pause_s):
+        schedule, now = self.schedule(EverySteps(1000))
+        schedule.saving(12)
+        assert not self.due(schedule, 13, failures)
+        now[0] = pause_s - 0.01
+        assert not self.due(schedule, 14, failures)
+        now[0] = pause_s
+        assert self.due(schedule, 15, failures)
+
+
+class TestHandOff:
+    def due(self, elapsed_s: float, timeout_s: float | None = 1000, step_s: float = 20, save_s: float = 30) -> bool:
+        return handoff.is_due(elapsed_s=elapsed_s, timeout_s=timeout_s, step_s=step_s, save_s=save_s)
+
+    def test_without_a_timeout_never(self):
+        assert not self.due(10**9, timeout_s=None)
+
+    def test_when_two_steps_three_saves_and_some_slack_would_just_fit(self):
+        assert not self.due(1000 - 10 - 2 * 20 - 3 * 30)
+        assert self.due(1000 - 10 - 2 * 20 - 3 * 30 + 0.1)
+
+    def test_never_in_the_first_half_of_the_time_however_slow_steps_are(self):
+        assert not self.due(500, step_s=10_000)
+        assert self.due(500.1, step_s=10_000)
 
 
 class TestWatchdog:
@@ -155,7 +219,7 @@ class TestShutdown:
         shutdown.before_leaving(lambda _code, _reason: 1 / 0)
         shutdown.before_leaving(lambda _code, _reason: closed.append("events"))
         with pytest.raises(SystemExit):
-            shutdown.leave(75, "handed-off")
+            shutdown.leave(75, Reason.HANDED_OFF)
         assert (closed, codes) == (["events", "ledger 75 handed-off"], [75])
 
     def test_a_finaliser_that_hangs_does_not_keep_the_process(self):
@@ -164,14 +228,15 @@ class TestShutdown:
         shutdown.request()
         shutdown.before_leaving(lambda _code, _reason: threading.Event().wait(60))
         with pytest.raises(SystemExit):
-            shutdown.leave(143, "stopped")
+            shutdown.leave(143, Reason.STOPPED)
         assert codes == [143]
 
     def test_signals_are_taken_back_and_forked_children_do_not_announce_theirs(self):
         program = """
-import os, signal, time
+import os, select, signal, threading, time
 from app import shutdown
 s = shutdown.process
+watch, shutdown.Shutdown._watch = shutdown.Shutdown._watch, lambda self: None  # reads nothing for now
 s.install()
 assert not s.rearm()
 signal.set_wakeup_fd(-1)
@@ -183,8 +248,8 @@ if child == 0:
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(60)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
-time.sleep(0.1)
-assert not s.noticed.is_set()
+assert not select.select([s._read_fd], [], [], 0)[0]  # nothing came through the shared descriptor
+threading.Thread(target=watch, args=(s,), daemon=True).start()
 os.kill(os.getpid(), signal.SIGTERM)
 time.sleep(60)
 """
