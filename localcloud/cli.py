@@ -11,7 +11,8 @@ import typer
 
 from localcloud import client
 from localcloud.jsontypes import Json
-from localcloud.settings import DEFAULT_PORT, DEFAULT_STATE_DIR, HOST, Settings, default_gpu_quota
+from localcloud.settings import DEFAULT_PORT, DEFAULT_STATE_DIR, HOST, Settings
+from localcloud.settings import gpu_quota as quota_of
 
 app = typer.Typer(
     help="Google Cloud on this machine: the APIs that a deployment needs, and an executor that runs its jobs.",
@@ -20,9 +21,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 Port = Annotated[int, typer.Option(help="Port of the local cloud on 127.0.0.1.")]
-Execution = Annotated[str, typer.Option(help="Short or full name of an execution; every running one when left out.")]
-Task = Annotated[int, typer.Option(help="Index of a task; every one when left out.")]
-_ANY_TASK = -1
+Execution = Annotated[
+    str | None, typer.Option(help="Short or full name of an execution; every running one when left out.")
+]
+Task = Annotated[int | None, typer.Option(min=0, help="Index of a task; every one when left out.")]
 _EXIT_REFUSED, _EXIT_NOT_RUNNING = 3, 4
 
 
@@ -49,13 +51,19 @@ def start(
     record: Annotated[Path | None, typer.Option(help="Append each request to this file as a JSON line.")] = None,
     grace_s: Annotated[float, typer.Option(help="Seconds between SIGTERM and SIGKILL.")] = 10.0,
     gpu_quota: Annotated[
-        int, typer.Option(help="GPUs of each type that one project may use; -1 for the usual ones.")
-    ] = -1,
+        int | None, typer.Option(min=0, help="GPUs of each type that one project may use; the usual ones if left out.")
+    ] = None,
     gpu_timeout_ceiling_s: Annotated[int, typer.Option(help="Longest task timeout of a GPU job.")] = 168 * 3600,
 ) -> None:
     """Start a local cloud; returns when it answers."""
-    quota = default_gpu_quota() if gpu_quota < 0 else dict.fromkeys(default_gpu_quota(), gpu_quota)
-    settings = Settings(state, port, record, grace_s, quota, gpu_timeout_ceiling_s)
+    settings = Settings(
+        state_dir=state,
+        port=port,
+        record=record,
+        grace_s=grace_s,
+        gpu_quota=quota_of(gpu_quota),
+        gpu_timeout_ceiling_s=gpu_timeout_ceiling_s,
+    )
     if foreground:
         _serve(settings)
         return
@@ -111,21 +119,19 @@ def reset(port: Port = DEFAULT_PORT) -> None:
     typer.echo("local cloud: everything is forgotten")
 
 
-def _interrupt(verb: str, port: int, execution: str, task: int) -> None:
-    body: Json = {"execution": execution} if execution else {}
-    if task != _ANY_TASK:
-        body["task_index"] = task
+def _interrupt(verb: str, port: int, execution: str | None, task: int | None) -> None:
+    body: Json = {"execution": execution, "task_index": task}
     for each in _ask(port, "POST", verb, body)["signalled"]:
         typer.echo(f"{verb}: {each['execution']} task {each['task_index']} attempt {each['attempt']}")
 
 
 @app.command()
-def preempt(port: Port = DEFAULT_PORT, execution: Execution = "", task: Task = _ANY_TASK) -> None:
-    """Maintenance: SIGTERM, 10 s, SIGKILL; the task is retried."""
+def preempt(port: Port = DEFAULT_PORT, execution: Execution = None, task: Task = None) -> None:
+    """Maintenance: SIGTERM, the grace that `start` was told (10 s), SIGKILL; the task is retried."""
     _interrupt("preempt", port, execution, task)
 
 
 @app.command()
-def kill(port: Port = DEFAULT_PORT, execution: Execution = "", task: Task = _ANY_TASK) -> None:
+def kill(port: Port = DEFAULT_PORT, execution: Execution = None, task: Task = None) -> None:
     """The machine is lost: SIGKILL without notice; the task is retried."""
     _interrupt("kill", port, execution, task)

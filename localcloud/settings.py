@@ -10,27 +10,35 @@ HOST = "127.0.0.1"
 """The only address ever bound: nothing outside this machine can reach a server that checks no credentials."""
 
 
-def default_gpu_quota() -> dict[str, int]:
-    """GPUs without zonal redundancy that one project may use in one region: what established projects have."""
-    return {"nvidia-l4": 3, "nvidia-rtx-pro-6000": 1}
+def gpu_quota(each: int | None = None) -> dict[str, int]:
+    """GPUs without zonal redundancy that one project may use in one region.
+
+    `each` of every type; without it what established projects have.
+    """
+    usual = {"nvidia-l4": 3, "nvidia-rtx-pro-6000": 1}
+    return usual if each is None else dict.fromkeys(usual, each)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """One server's settings. `port` 0 asks the system for a free one."""
 
     state_dir: Path
+    """Absolute, wherever it was named from: tasks get paths below it, and have working directories of their own."""
     port: int = DEFAULT_PORT
     record: Path | None = None
     """File that gets one JSON line a request."""
     grace_s: float = 10.0
     """Between SIGTERM and SIGKILL. Cloud Run gives 10 s."""
-    gpu_quota: dict[str, int] = field(default_factory=default_gpu_quota)
+    gpu_quota: dict[str, int] = field(default_factory=gpu_quota)
     gpu_timeout_ceiling_s: int = 168 * 3600
     """Longest task timeout of a GPU job.
 
     Google's pages disagree (1 h, 12 h, 168 h), so the general ceiling is the default.
     """
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "state_dir", self.state_dir.absolute())
 
     def to_json(self) -> str:
         """For the server's own process."""
@@ -41,7 +49,7 @@ class Settings:
         """What `to_json` wrote."""
         fields = json.loads(text)
         record = fields.pop("record")
-        return cls(Path(fields.pop("state_dir")), record=Path(record) if record else None, **fields)
+        return cls(state_dir=Path(fields.pop("state_dir")), record=Path(record) if record else None, **fields)
 
     @property
     def state_file(self) -> Path:

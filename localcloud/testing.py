@@ -7,7 +7,8 @@ from pathlib import Path
 
 from localcloud import client
 from localcloud.jsontypes import Json
-from localcloud.settings import HOST, Settings, default_gpu_quota
+from localcloud.settings import HOST, Settings
+from localcloud.settings import gpu_quota as quota_of
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ def running_cloud(
     Raises:
         LocalCloudError: it does not start.
     """
-    quota = default_gpu_quota() if gpu_quota is None else dict.fromkeys(default_gpu_quota(), gpu_quota)
-    answer = client.start(Settings(state_dir, port, record, grace_s, quota))
+    settings = Settings(state_dir=state_dir, port=port, record=record, grace_s=grace_s, gpu_quota=quota_of(gpu_quota))
+    answer = client.start(settings)
     try:
         yield Cloud(f"http://{HOST}:{answer['port']}", int(answer["port"]), state_dir, int(answer["pid"]))
     finally:

@@ -80,10 +80,10 @@ def test_what_is_no_local_cloud_is_told_from_one_that_does_not_answer() -> None:
 def test_a_state_directory_has_one_server(tmp_path: Path) -> None:
     with running_cloud(tmp_path / "state") as cloud:
         with pytest.raises(client.LocalCloudError, match=f"already serves .*state, on port {cloud.port}, not 1"):
-            client.start(Settings(tmp_path / "state", 1))
+            client.start(Settings(state_dir=tmp_path / "state", port=1))
         (tmp_path / "state/server.json").unlink()
         with pytest.raises(client.LocalCloudError, match="Another local cloud already serves"):
-            client.start(Settings(tmp_path / "state", 0))
+            client.start(Settings(state_dir=tmp_path / "state", port=0))
 
 
 def test_only_the_loopback_address_is_bound(cloud: Any) -> None:

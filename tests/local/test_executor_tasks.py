@@ -1,7 +1,12 @@
 """How a job's tasks run: what they are told, how often, how many at once, and what is recorded of them."""
 
 import json
+from pathlib import Path
 from typing import Any
+
+import pytest
+
+from localcloud.testing import running_cloud
 
 COUNTING = """
 import os, pathlib, sys
@@ -148,6 +153,19 @@ def test_a_mount_path_means_the_buckets_directory_in_command_arguments_and_envir
     jobs.create(code, volumes=data["volumes"], container=container)
     assert jobs.finished(jobs.run())["succeededCount"] == 1
     assert call("GET", "/storage/v1/b/data-bucket/o/out.txt?alt=media").text == "see /data, /data-bucket"
+
+
+def test_a_mount_holds_where_the_state_directory_was_named_from_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs_on: Any
+) -> None:
+    """As by default: `build/localcloud`, seen from where the server was started."""
+    monkeypatch.chdir(tmp_path)
+    with running_cloud(Path("build/state")) as cloud, jobs_on(cloud) as jobs:
+        data = _bucket(jobs.call)
+        code = "import pathlib; pathlib.Path(__import__('sys').argv[1]).write_text('kept')"
+        jobs.create(code, volumes=data["volumes"], container={"args": ["/data/out"], "volumeMounts": data["mounts"]})
+        assert jobs.finished(jobs.run())["succeededCount"] == 1
+    assert (tmp_path / "build/state/buckets/data-bucket/out").read_text() == "kept"
 
 
 def test_a_missing_bucket_fails_the_execution_and_says_which(jobs: Any) -> None:
