@@ -30,9 +30,14 @@ job = GpuJob(
     pulumi.ResourceOptions(depends_on=[*services.enabled, *checkpoints.grants, *readable]),
 )
 
-observe(stack, after_services)
+dashboard_url = observe(stack, after_services)
 
 for name, value in outputs.exports(
-    stack, image=delivery.image, image_digest=delivery.digest, service_account=account.email, job_id=job.id
+    stack,
+    image=delivery.image,
+    image_digest=delivery.digest,
+    service_account=account.email,
+    job_id=job.id,
+    dashboard_url=dashboard_url,
 ).items():
     pulumi.export(name, value)

@@ -12,6 +12,7 @@ from pulumi_gcp import logging, monitoring
 from infra import signals
 from infra.alerts import Alert, alerts_of
 from infra.dashboard import dashboard
+from infra.outputs import CONSOLE
 from infra.runbooks import documentation
 from infra.settings import Settings
 from infra.signals import TASK_LABELS, Signal
@@ -48,8 +49,8 @@ class ObservabilityArgs:
 class Observability(pulumi.ComponentResource):
     """Deliberately knows the job by name only: it may be made before, after or without the job."""
 
-    dashboard: pulumi.Output[str]
-    """projects/P/dashboards/ID"""
+    dashboard_url: pulumi.Output[str]
+    """In the console."""
 
     def __init__(self, name: str, args: ObservabilityArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpujob:infra:Observability", name, None, opts)
@@ -64,14 +65,18 @@ class Observability(pulumi.ComponentResource):
             dashboard_json=json.dumps(dashboard(args.project, args.job, args.region), indent=1),
             opts=pulumi.ResourceOptions(parent=self),
         )
-        self.dashboard = board.id
-        self.register_outputs({"dashboard": self.dashboard})
+        number = board.id.apply(lambda path: path.rpartition("/")[2])
+        self.dashboard_url = pulumi.Output.concat(
+            f"{CONSOLE}/monitoring/dashboards/builder/", number, f"?project={args.project}"
+        )
+        self.register_outputs({"dashboardUrl": self.dashboard_url})
 
 
-def observe(settings: Settings, after: pulumi.ResourceOptions) -> None:
-    """All of it, unless the stack wants none."""
-    if settings.observability:
-        Observability("observability", ObservabilityArgs.of(settings), after)
+def observe(settings: Settings, after: pulumi.ResourceOptions) -> pulumi.Output[str] | None:
+    """All of it, unless the stack wants none; returns where the dashboard is."""
+    if not settings.observability:
+        return None
+    return Observability("observability", ObservabilityArgs.of(settings), after).dashboard_url
 
 
 def _metric(name: str, args: ObservabilityArgs, signal: Signal, parent: pulumi.Resource) -> logging.Metric:

@@ -10,8 +10,10 @@ from infra.settings import Settings
 CONSOLE = "https://console.cloud.google.com"
 
 
-def exports(settings: Settings, *, image: Any, image_digest: Any, service_account: Any, job_id: Any) -> dict[str, Any]:
-    """Name -> value. The four arguments are known only after deployment; all else follows from the settings."""
+def exports(
+    settings: Settings, *, image: Any, image_digest: Any, service_account: Any, job_id: Any, dashboard_url: Any = None
+) -> dict[str, Any]:
+    """Name -> value. The keyword arguments are known only after deployment; all else follows from the settings."""
     exposure, expected = settings.exposure, settings.expectation
     return {
         "project": settings.project,
@@ -30,6 +32,7 @@ def exports(settings: Settings, *, image: Any, image_digest: Any, service_accoun
         "exposureGpuHours": exposure.gpu_hours,
         "exposureUsd": exposure.usd,
         # What was not asked for, or cannot be known, is absent rather than empty.
+        **({} if dashboard_url is None else {"dashboardUrl": dashboard_url}),
         **({} if expected is None else {"expectedGpuHours": expected.gpu_hours, "expectedUsd": expected.usd}),
         "endpoints": dict(settings.endpoints),
     }

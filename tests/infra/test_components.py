@@ -179,10 +179,12 @@ def test_exports_have_the_agreed_names_and_values(deploy):
     assert outputs["exposureGpuHours"] == 48
     assert outputs["exposureUsd"] == pytest.approx(50.24, abs=0.05)
     assert outputs["endpoints"] == {}
+    assert outputs["dashboardUrl"].startswith("https://console.cloud.google.com/monitoring/dashboards/builder/")
+    assert outputs["dashboardUrl"].endswith("?project=demo-project")
     assert set(outputs) == {
         *("project", "region", "jobName", "jobId", "bucket", "bucketUrl", "checkpointUrl"),
         *("image", "imageDigest", "imageSource", "serviceAccount"),
-        *("runCommand", "statusCommand", "logsCommand", "cancelCommand", "consoleUrl", "logsUrl"),
+        *("runCommand", "statusCommand", "logsCommand", "cancelCommand", "consoleUrl", "logsUrl", "dashboardUrl"),
         *("exposureGpuHours", "exposureUsd", "endpoints"),
     }
 
