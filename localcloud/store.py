@@ -1,5 +1,4 @@
-"""Resources on disk: one SQLite table of JSON documents, so that a server killed at any instruction has whole
-documents.
+"""Resources on disk: a SQLite table of JSON documents, each of them whole whenever the server is killed.
 
 SQLite rather than a file a resource: one write-ahead log gives atomic changes over several documents (a job and its
 operation), prefix listing in creation order, and nothing to sweep up after a SIGKILL. It is in the standard library.
@@ -26,8 +25,10 @@ CREATE TABLE IF NOT EXISTS resources (
 
 
 def open_database(path: Path, schema: str) -> sqlite3.Connection:
-    """A connection in write-ahead mode: a commit survives the death of this process (not of the machine, which is not
-    promised)."""
+    """A connection in write-ahead mode: a commit survives the death of this process.
+
+    That of the machine it need not survive: nobody was promised that.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     database.execute("PRAGMA journal_mode=WAL")
@@ -53,8 +54,8 @@ class Store:
     def put(self, kind: Kind, name: str, doc: Json) -> None:
         """Create or replace; the place in listings stays that of the creation."""
         self._database.execute(
-            "INSERT INTO resources (kind, name, doc) VALUES (?, ?, ?) ON CONFLICT (kind, name) DO UPDATE SET doc "
-            "= excluded.doc",
+            "INSERT INTO resources (kind, name, doc) VALUES (?, ?, ?) "
+            "ON CONFLICT (kind, name) DO UPDATE SET doc = excluded.doc",
             (kind, name, json.dumps(doc)),
         )
 

@@ -1,5 +1,4 @@
-"""What a container would have been started with, as a command of this machine: image, entry point, environment,
-mounts."""
+"""A container as a command of this machine: image, entry point, environment, mounts."""
 
 import os
 import shutil
@@ -78,9 +77,8 @@ def _declared_environment(container: Json, mounts: Sequence[Mount]) -> dict[str,
     for variable in objects(container.get("env")):
         if "valueSource" in variable:
             raise ContainerError(
-                f"Environment variable {variable['name']!r} comes from a secret, and the local cloud has no "
-                "Secret Manager. "
-                "Give it a plain value in the local stack."
+                f"Environment variable {variable['name']!r} comes from a secret, and the local cloud has no Secret "
+                "Manager. No container was started. Give it a plain value in the local stack."
             )
         declared[str(variable["name"])] = rewrite(str(variable.get("value", "")), mounts)
     return declared

@@ -1,6 +1,6 @@
 """From an HTTP request to a function of one product, and back: raw-path routing, JSON, errors.
 
-Routing looks at the raw path, so that a name with an encoded slash stays one segment (`metrics/gpujob%2Fpreemptions`);
+Routing looks at the raw path, so that a name with an encoded slash stays one segment (`metrics/team%2Fpreemptions`);
 handlers get it decoded.
 """
 

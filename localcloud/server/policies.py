@@ -33,8 +33,7 @@ def put(store: Store, resource: str, policy: Json) -> Json:
 
     Raises:
         ApiError: 409 ABORTED when the policy carries the etag of an older one; 400 for a malformed role or member, or
-        an account of
-            this cloud that does not exist.
+            for an account of this cloud that does not exist.
     """
     stored = store.get(Kind.POLICY, resource) or {}
     sent = policy.get("etag")
@@ -92,8 +91,7 @@ def _merged(bindings: list[Json]) -> list[Json]:
             if not _MEMBER.match(member):
                 raise invalid(
                     f"Invalid member {member!r} in role {role}: members read user:EMAIL, group:EMAIL, "
-                    "serviceAccount:EMAIL, "
-                    "domain:NAME, allUsers or allAuthenticatedUsers."
+                    "serviceAccount:EMAIL, domain:NAME, allUsers or allAuthenticatedUsers."
                 )
         key = f"{role} {etag(obj(binding.get('condition')))}"
         target = merged.setdefault(key, {"role": role, "members": []})

@@ -1,5 +1,4 @@
-"""Which fields a job has and of what kind: a misspelt field is refused as the live API refuses it, not stored and
-forgotten.
+"""Which fields a job has and of what kind: a misspelt one is refused as by the live API, not stored and forgotten.
 
 A table rather than Google's generated messages: importing those takes longer than this server's start. A test holds
 it against them.

@@ -81,8 +81,7 @@ def _listener(port: int) -> Generator[socket.socket]:
                 raise
             raise StartError(
                 f"Port {port} on {HOST} is taken by another program ({error.strerror}). Nothing was started or "
-                "changed. "
-                "Stop that program, or choose another port with --port (0 picks a free one)."
+                "changed. Stop that program, or choose another port with --port (0 picks a free one)."
             ) from error
         yield listener
 

@@ -1,5 +1,4 @@
-"""Fixtures of the local cloud's tests: one running cloud a test, a small HTTP client for it, and jobs made of a few
-lines of Python."""
+"""A running local cloud for each test, a small HTTP client for it, and jobs made of a few lines of Python."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,5 +1,4 @@
-"""What ends a task before its time: maintenance, loss of the machine, timeout, cancellation, memory, and the server's
-own death."""
+"""What ends a task before its time: maintenance, a lost machine, timeout, cancellation, memory, a dead server."""
 
 import os
 import signal
