@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from localcloud.toolchain.google_provider import EXECUTABLE, installed_google_provider
-from localcloud.toolchain.launchers import write_launchers
+from localcloud.toolchain.launchers import LANGUAGE_HOST, write_launchers
 from localcloud.toolchain.pulumi_cli import find_pulumi
 from localcloud.toolchain.steps import SetupError
 
@@ -49,14 +49,36 @@ def local_environment(tree: Path, port: int, *, home: Path | None = None) -> dic
 
 def write_executables(folder: Path, pulumi: Path) -> Path:
     """Fill `folder` with what the engine looks for on PATH and this machine lacks: hosts and the provider."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_launchers(folder)
-    # An official CLI brings its own language host and dynamic launcher: those are the ones to rehearse with.
-    for name in [entry.name for entry in folder.iterdir() if entry.name != EXECUTABLE]:
-        if (pulumi.parent / name).exists():
-            (folder / name).unlink()
+    for launcher in write_launchers(folder):
+        # An official CLI brings its own language host and dynamic launcher: those are the ones to rehearse with.
+        if launcher.name != EXECUTABLE and _comes_with(pulumi, launcher.name):
+            launcher.unlink()
+    _link_cli(folder / "pulumi", pulumi)
     google = installed_google_provider()
     if google and not shutil.which(EXECUTABLE, path=str(pulumi.parent)):
         (folder / EXECUTABLE).unlink(missing_ok=True)
         (folder / EXECUTABLE).symlink_to(google)
     return folder
+
+
+def _comes_with(pulumi: Path, name: str) -> bool:
+    return any((folder / name).exists() for folder in (pulumi.parent, pulumi.resolve().parent))
+
+
+def _link_cli(link: Path, pulumi: Path) -> None:
+    """Put a CLI that comes alone beside the launchers: it takes what lies beside it for its own, and warns of the rest.
+
+    A hard link, since it follows symbolic ones to find out where it lies. Where none can be made (another file system)
+    there is none, and the warnings stay.
+    """
+    if link.exists() and link.samefile(pulumi):
+        return
+    fresh = link.with_name(f".{link.name}.{os.getpid()}")
+    try:
+        if _comes_with(pulumi, LANGUAGE_HOST):
+            link.unlink(missing_ok=True)
+        else:
+            os.link(pulumi.resolve(), fresh)
+            fresh.replace(link)
+    except OSError:
+        link.unlink(missing_ok=True)  # an older one would be run instead of the one that was chosen

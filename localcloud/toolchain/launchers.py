@@ -9,6 +9,10 @@ from pathlib import Path
 
 from localcloud import TREE
 
+LANGUAGE_HOST = "pulumi-language-python"
+MARK = ".launchers"
+"""A file in every folder of launchers: a `pulumi` beside it is a link of ours, not an installed one."""
+
 # Run a module of this tree: found from anywhere, with nothing of the caller's folder on sys.path.
 _OWN = "-P -c 'import sys; sys.path.insert(0, sys.argv.pop(1)); from {module} import main; main()' {root}"
 
@@ -18,7 +22,7 @@ def _own(module: str) -> str:
 
 
 _LAUNCHERS = {
-    "pulumi-language-python": _own("localcloud.toolchain.language_host"),
+    LANGUAGE_HOST: _own("localcloud.toolchain.language_host"),
     "pulumi-resource-gcp": _own("localcloud.provider.__main__"),
     # Dynamic resources unpickle classes of the program, so this one keeps the program's folder on sys.path.
     "pulumi-resource-pulumi-python": "-u -m pulumi.dynamic",
@@ -33,6 +37,7 @@ def write_launchers(directory: Path, python: Path | None = None) -> list[Path]:
         python: the interpreter that has pulumi installed; by default the one that runs this.
     """
     directory.mkdir(parents=True, exist_ok=True)
+    (directory / MARK).touch()
     # abspath, not resolve: the python of a virtual environment is a link, and following it would leave the environment.
     interpreter = shlex.quote(os.path.abspath(python or sys.executable))  # noqa: PTH100
     written: list[Path] = []

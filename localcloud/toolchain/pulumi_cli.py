@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from localcloud.toolchain.launchers import MARK
 from localcloud.toolchain.steps import SetupError, cache_dir, run, say
 
 VERSION = "3.274.1"
@@ -25,7 +26,9 @@ def cached_pulumi() -> Path:
 
 def find_pulumi() -> Path | None:
     """The CLI that local stacks use: the one on PATH if new enough, else the cached one, else None."""
-    on_path = shutil.which("pulumi")
+    # Our own links to a CLI are left out: what they link to may have been replaced since.
+    folders = [each for each in os.environ.get("PATH", "").split(os.pathsep) if not Path(each, MARK).exists()]
+    on_path = shutil.which("pulumi", path=os.pathsep.join(folders))
     if on_path and _version(Path(on_path)) >= MINIMUM:
         return Path(on_path)
     return cached_pulumi() if cached_pulumi().exists() else None

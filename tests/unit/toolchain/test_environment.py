@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
-from localcloud.toolchain import environment, google_provider
+from localcloud.toolchain import environment, google_provider, pulumi_cli
 from localcloud.toolchain.steps import SetupError
 
 
@@ -35,6 +37,55 @@ def test_a_bare_cli_gets_language_host_launcher_and_provider(tmp_path: Path, pul
     names = {entry.name for entry in folder.iterdir()}
     assert {"pulumi-resource-gcp", "pulumi-language-python", "pulumi-resource-pulumi-python"} <= names
     assert google_provider.provider_in_use(folder) == "localcloud.provider"
+
+
+def test_a_bare_cli_finds_its_hosts_beside_itself(tmp_path: Path, pulumi: Path) -> None:
+    for _ in range(2):
+        folder = environment.write_executables(tmp_path / "bin", pulumi)
+        assert (folder / "pulumi").samefile(pulumi)
+        assert not (folder / "pulumi").is_symlink()
+    assert not [entry.name for entry in folder.iterdir() if entry.name.startswith(".pulumi")]
+
+
+def test_the_link_to_a_cli_is_not_taken_for_an_installed_one(
+    tmp_path: Path, pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a shell that has loaded the environment the launchers come first on PATH."""
+    folder = environment.write_executables(tmp_path / "bin", pulumi)
+    monkeypatch.setenv("PATH", f"{folder}:{pulumi.parent}:/usr/bin:/bin")
+    assert pulumi_cli.find_pulumi() == pulumi
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    assert pulumi_cli.find_pulumi() is None
+
+
+def test_the_link_follows_when_another_cli_is_installed(tmp_path: Path, pulumi: Path) -> None:
+    folder = environment.write_executables(tmp_path / "bin", pulumi)
+    newer = tmp_path / "newer" / "pulumi"
+    newer.parent.mkdir()
+    newer.write_text("#!/bin/sh\necho v3.280.0\n")
+    environment.write_executables(folder, newer)
+    assert (folder / "pulumi").samefile(newer)
+    other = tmp_path / "official" / "pulumi"
+    other.parent.mkdir()
+    other.touch()
+    (other.parent / "pulumi-language-python").touch()
+    environment.write_executables(folder, other)
+    assert not (folder / "pulumi").exists()
+
+
+def test_where_no_link_can_be_made_the_cli_stays_where_it_is(
+    tmp_path: Path, pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "pulumi").write_text("an older one")
+    monkeypatch.setattr(os, "link", refused)
+    variables = environment.local_environment(tmp_path, 4711)
+    folder = environment.write_executables(tmp_path / "bin", pulumi)
+    assert not (folder / "pulumi").exists()
+    assert str(pulumi.parent) in variables["PATH"].split(os.pathsep)
 
 
 def test_an_official_cli_keeps_its_own_language_host(tmp_path: Path, pulumi: Path) -> None:
