@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 
 import pytest
+import torch
+
+torch.set_num_threads(1)  # on tensors this small more threads only spin
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -19,7 +21,7 @@ from app.loop.run import Run
 from app.shutdown import Shutdown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 STEPS = 24
 ACCUMULATE = 2
@@ -160,11 +162,34 @@ def run_until_stopped(trial: Trial, place: str, step: int, *, grace_s: float = 1
             shutdown.request()
 
     trial.shutdown, trial.at = shutdown, at
-    # Threads of an attempt that "ended" must not touch the generators of the next: they are all held or gone by then.
     attempt = threading.Thread(target=trial.run, daemon=True)
     attempt.start()
     if not asked.wait(timeout=120):  # torch's first optimizer imports for many seconds on a busy machine
         raise AssertionError(f"never came to {place} of step {step}")
     if not left.wait(timeout=grace_s + 5):
         raise AssertionError("the stop did not end the attempt")
+    until_still(attempt)
     return codes[0]
+
+
+def until_still(attempt: threading.Thread) -> None:
+    """Until the thread of an attempt that has "left" is held for good: in a process of its own it would be gone.
+
+    The generators are shared by the whole test process, and the next attempt must not find them drawn from.
+    """
+    deadline = time.monotonic() + 60
+    while attempt.is_alive() and not STILL & set(functions_of(attempt)):
+        assert time.monotonic() < deadline, "the attempt goes on after it left"
+        time.sleep(0.001)
+
+
+STILL = {"_hold", "exit_process", "leave"}
+"""Functions that a thread never comes back from: the gate's, the one that stands for os._exit, and a late leaver's."""
+
+
+def functions_of(thread: threading.Thread) -> Iterator[str]:
+    """Names on the thread's stack."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    while frame is not None:
+        yield frame.f_code.co_name
+        frame = frame.f_back

@@ -16,7 +16,7 @@ from app.contract import Refusal, Task
 from app.loop.program import Program
 from app.loop.run import Run
 from app.shutdown import Shutdown
-from tests.engine.harness import Interrupted
+from tests.engine.harness import Interrupted, until_still
 
 
 def begin(root: Path) -> startup.Start:
@@ -75,8 +75,10 @@ class Loop:
             except Interrupted:
                 return None
         else:
-            threading.Thread(target=attempt, daemon=True).start()
+            thread = threading.Thread(target=attempt, daemon=True)
+            thread.start()
             assert left.wait(120)
+            until_still(thread)
         return {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
 
 
