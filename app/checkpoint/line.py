@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from app import logs
 from app.checkpoint import retention, writer
-from app.checkpoint.epochs import Superseded
-from app.checkpoint.names import CHECKPOINTS, CheckpointName, stem
+from app.checkpoint.names import CHECKPOINTS, CheckpointName
 from app.checkpoint.resume import Resumer
 from app.checkpoint.store import document
 from app.clock import now_rfc3339
@@ -51,14 +50,16 @@ class Line:
             self._verified.add(loaded.name)
         return loaded
 
-    def commit(self, step: int, state: Encoded, origin: Origin) -> CheckpointName:
+    def commit(
+        self, step: int, state: Encoded, origin: Origin, before_publish: Callable[[], None] = lambda: None
+    ) -> CheckpointName:
         """Write and announce the state after `step` steps. Raises OSError (nothing was announced) and Superseded."""
         save_try = self._tries.get(step, 0)
         self._tries[step] = save_try + 1
         name = CheckpointName.of(self.attempt, step, save_try)
         try:
-            writer.commit(self.store, name, state, origin)
-        except (OSError, Superseded):
+            writer.commit(self.store, name, state, origin, before_publish)
+        except Exception:
             self._clear_away(name)
             raise
         self._verified.add(name)
@@ -80,7 +81,7 @@ class Line:
         try:
             self.store.replace(LATEST, json.dumps(hint).encode())
             present = [
-                found for entry in self.store.list(CHECKPOINTS) if (found := CheckpointName.parse(stem(entry.name)))
+                found for entry in self.store.list(CHECKPOINTS) if (found := CheckpointName.of_manifest(entry.name))
             ]
             doomed = retention.expendable(present, self._verified, self.keep, self._resumed_from, self.attempt)
             retention.prune(self.store, self.attempt, doomed)
@@ -94,7 +95,7 @@ class Line:
 
     def _sweep(self, name: CheckpointName) -> None:
         now = max(
-            (entry.modified_s for entry in self.store.list(CHECKPOINTS) if stem(entry.name) == str(name)), default=0
+            (entry.modified_s for entry in self.store.list(CHECKPOINTS) if entry.name == name.manifest), default=0
         )
         if removed := retention.sweep(self.store, self.attempt, now):
             logs.info(f"Removed {len(removed)} shards that killed saves had left behind.")
@@ -102,7 +103,7 @@ class Line:
     def _clear_away(self, name: CheckpointName) -> None:
         """Free the bytes of a failed save, unless its manifest may have come into being after all."""
         with suppress(OSError):
-            if all(stem(entry.name) != str(name) for entry in self.store.list(CHECKPOINTS)):
+            if all(entry.name != name.manifest for entry in self.store.list(CHECKPOINTS)):
                 for entry in self.store.list(name.shards):
                     self.store.delete(entry.name)
 

@@ -14,7 +14,7 @@ from app.checkpoint.manifest import Head, Manifest, Shard
 from app.clock import now_rfc3339
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from app.checkpoint.codec import Blob, Encoded
     from app.checkpoint.names import CheckpointName
@@ -34,8 +34,16 @@ class Origin:
     resumed_from: str | None = None
 
 
-def commit(store: Store, name: CheckpointName, state: Encoded, origin: Origin) -> Manifest:
+def commit(
+    store: Store,
+    name: CheckpointName,
+    state: Encoded,
+    origin: Origin,
+    before_publish: Callable[[], None] = lambda: None,
+) -> Manifest:
     """Write `state` under `name`. Once this returns it is durable and found; if it raises, nothing was announced.
+
+    `before_publish` is called when every byte is written and nothing is announced: what it raises ends the save.
 
     Raises OSError, and Superseded when a newer attempt works on the line.
     """
@@ -59,6 +67,7 @@ def commit(store: Store, name: CheckpointName, state: Encoded, origin: Origin) -
     )
     manifest = Manifest(head, _table(state, groups))
     epochs.refuse_if_superseded(store, name.attempt)
+    before_publish()
     store.publish(name.manifest, manifest.encode())
     return manifest
 
