@@ -39,8 +39,7 @@ def main() -> int:
             failed.append(suite)
             found = [unmeasured(suite, "", "", None, f"the suite failed: see {directory / suite}.log")]
         rows += found
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
+        _write(rows, arguments.out)  # after each suite: an interrupted run keeps what it has
     facts = before | {"load_average_after": machine.load(), "quick": arguments.quick, "threads": arguments.threads}
     about = arguments.out.with_name(f"{arguments.out.stem}-machine.json")
     about.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
@@ -65,6 +64,11 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--strict", action="store_true", help="exit 1 when a bar is missed")
     parser.add_argument("--markdown", action="store_true", help="the table in Markdown, for docs/performance.md")
     return parser.parse_args()
+
+
+def _write(rows: list[Row], out: Path) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
 
 
 def _in_a_process(suite: str, directory: Path, *, quick: bool, threads: int) -> list[Row] | None:

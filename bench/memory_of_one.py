@@ -6,8 +6,6 @@ children grew at most, above what it was right before the save.
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import sys
 import threading
 from contextlib import suppress
@@ -18,6 +16,7 @@ import torch
 
 from bench import peers, states
 from bench.engine import EngineSession
+from bench.measure import release_memory
 
 PAUSE_S = 0.01
 
@@ -26,8 +25,7 @@ class Peak:
     """Resident memory's high-water mark of this process, which the kernel keeps, and samples of its children's."""
 
     def __enter__(self) -> Peak:
-        gc.collect()
-        ctypes.CDLL(None).malloc_trim(0)  # freed gradients must not make room that the save then seems not to need
+        release_memory()  # freed gradients must not make room that the save then seems not to need
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # proc(5): resets VmHWM
         self._before = _status_bytes("VmRSS")
         self._children_before = self._children = _children_bytes()

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 BAR = 0.5
 STEP_S = 0.1
+QUIET = 0.1
+"""Being inside the noise says something only while the noise is at most this part of a round."""
 
 
 def run(plan: Plan, directory: Path) -> list[Row]:
@@ -66,15 +68,20 @@ def _price_row(name: str, unit: str, found: Found, other: str, what: Callable[[R
 
 
 def _against_the_best(name: str, found: Found, others: list[str]) -> Row:
-    """Half of the best peer's, or inside the noise: the median difference of two rounds that saved nothing."""
     best = min(others, key=lambda other: statistics.median(found.price(other, wall)))
     row = _price_row(name, "s", found, best, wall)
-    noise = statistics.median(found.noise())
-    inside = row.ours is not None and row.ours <= noise
-    return replace(
-        row,
-        reference_name=f"the best peer: {best}",
-        bar=BAR,
-        holds=inside or (row.ratio is not None and row.ratio <= BAR),
-        reason=f"{'inside' if inside else 'outside'} the noise of not saving, {noise:.3f} s",
-    )
+    plain = statistics.median(each.wall_s for each in found.rounds[NONE[0]])
+    holds, reason = verdict(row.ours or 0.0, row.reference or 0.0, statistics.median(found.noise()), plain)
+    return replace(row, reference_name=f"the best peer: {best}", bar=BAR, holds=holds, reason=reason)
+
+
+def verdict(ours_s: float, best_s: float, noise_s: float, plain_s: float) -> tuple[bool | None, str]:
+    """Whether our price is half the best peer's or inside the noise, all in seconds a round; None: cannot be told.
+
+    noise_s: the median difference of two neighbouring rounds that saved nothing. plain_s: what such a round takes.
+    """
+    if noise_s > QUIET * plain_s:
+        return None, f"rounds that saved nothing differ by {noise_s:.2f} s of {plain_s:.2f} s: too noisy to tell"
+    if ours_s <= noise_s:
+        return True, f"inside the noise of not saving, {noise_s:.3f} s"
+    return best_s > 0 and ours_s <= BAR * best_s, f"outside the noise of not saving, {noise_s:.3f} s"

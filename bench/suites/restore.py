@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bench import peers, raw, states
 from bench.engine import EngineLine
-from bench.measure import Cost, drop_from_cache, interleaved, seconds, timed, warm_cache
+from bench.measure import Cost, drop_from_cache, interleaved, release_memory, seconds, timed, warm_cache
 from bench.plan import size_name
 from bench.rows import Row, compare
 
@@ -59,6 +59,7 @@ def _of_size(size: int, pairs: int, directory: Path, *, cold: bool) -> list[Row]
     def candidates(prepare: Callable[[Path], None]) -> dict[str, Callable[[], Cost]]:
         def once(place: str, action: Callable[[], object]) -> Cost:
             prepare(directory / place)
+            release_memory()
             return timed(action)
 
         return {name: lambda each=each: once(*each) for name, each in actions.items()}
