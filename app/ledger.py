@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from app import logs
 from app.checkpoint import epochs
 from app.checkpoint.names import Attempt
-from app.checkpoint.store import document
+from app.checkpoint.store import Kinds, document
 from app.clock import now_rfc3339
 from app.contract import Reason, Refusal
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from app.contract import Task
 
 VERDICT = "verdict.json"
+_WHAT_NOW = "The last checkpoint is safe. Read its error in the log, mend it, and start a new execution."
 FAILURES = 3
 """So many attempts of one execution in a row that failed without a new durable step are a verdict."""
 
@@ -110,17 +111,23 @@ def read_all(store: Store) -> list[Record]:
     known = {each.name for each in fields(Record)}
     records = list[Record]()
     for attempt in epochs.attempts(store):
-        content = document(store, attempt.document)
+        content = document(store, attempt.document, _KINDS)
         if content is not None:
-            try:
-                record = Record(**{key: value for key, value in content.items() if key in known})
-                records.append(replace(record, reason=_reason(content.get("reason"))))
-            except TypeError:
-                continue
+            record = Record(**{key: value for key, value in content.items() if key in known})
+            records.append(replace(record, reason=_reason(content.get("reason"))))
     return records
 
 
-def _reason(told: object) -> Reason | None:
+_NONE = type(None)
+_KINDS: Kinds = {
+    **dict.fromkeys(("epoch", "task_index", "platform_attempt", "last_step"), (int,)),
+    **dict.fromkeys(("nonce", "job", "execution", "started_at"), (str,)),
+    **dict.fromkeys(("resumed_from_step", "last_durable_step", "exit_code"), (int, _NONE)),
+    **dict.fromkeys(("resumed_from", "ended_at", "reason"), (str, _NONE)),
+}
+
+
+def _reason(told: str | None) -> Reason | None:
     """A reason that only another version knows counts as none: the breaker then neither counts nor excuses it."""
     return Reason(told) if told in set(Reason) else None
 
@@ -137,16 +144,17 @@ def refuse_without_progress(store: Store, records: Sequence[Record], task: Task)
     """
     if not task.execution:
         return
-    verdict = document(store, VERDICT)
-    if verdict is not None and verdict.get("execution") == task.execution:
-        raise NoProgress(str(verdict.get("message")))
+    verdict = document(store, VERDICT, {"execution": (str,), "message": (str, _NONE)})
+    if verdict is not None and verdict["execution"] == task.execution:
+        raise NoProgress(
+            verdict.get("message") or f"{VERDICT} says that {task.execution} made no progress. {_WHAT_NOW}"
+        )
     failures = _failures_in_a_row([record for record in records if record.execution == task.execution])
     if failures < FAILURES:
         return
     message = (
         f"{failures} attempts in a row failed without a new durable step, so trying again costs money and helps "
-        f"nothing. The last checkpoint is safe. Read the error of attempt e{records[-1].epoch:04d} in the log, mend "
-        "it, and start a new execution."
+        f"nothing. The last was e{records[-1].epoch:04d}. {_WHAT_NOW}"
     )
     content = {"format": 1, "execution": task.execution, "message": message, "failures": failures, "at": now_rfc3339()}
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from app import ledger, logs
 from app.checkpoint import line
-from app.checkpoint.directory import DirectoryStore
+from app.checkpoint.directory import DirectoryStore, make_directory
 from app.checkpoint.patience import patiently
 from app.clock import REAL, Clock
 from app.contract import Refusal, Task
@@ -24,12 +24,16 @@ T = TypeVar("T")
 _FORBIDDEN = (
     "this account may not write there. Grant roles/storage.objectUser on the bucket to the job's service account"
 )
+_FREE = (
+    "on this line what lies in .staging/, and folders of shards/ without a manifest of their name in checkpoints/, may "
+    "go; no checkpoint was touched"
+)
 _HOPELESS = {
     errno.EROFS: "it is read-only. Mount it writable (readOnly must be off), or choose another directory",
     errno.EACCES: _FORBIDDEN,
     errno.EPERM: _FORBIDDEN,
-    errno.ENOSPC: "it is full. Free some space or give it a larger disk; checkpoints present are untouched",
-    errno.EDQUOT: "its quota is used up. Free some space; checkpoints present are untouched",
+    errno.ENOSPC: f"it is full. Give it a larger disk, or free space: {_FREE}",
+    errno.EDQUOT: f"its quota is used up. Raise it, or free space: {_FREE}",
 }
 
 
@@ -48,20 +52,20 @@ class Start:
 def open_store(task: Task, clock: Clock = REAL) -> DirectoryStore:
     """The task's line directory, made if need be inside CHECKPOINT_DIR. Raises Refusal, StoreUnavailable."""
     root = task.checkpoint_dir
-    if not root.is_dir():
+    if not _writing(root, root.is_dir, clock):
         found = "is not a directory" if root.exists() else "does not exist"
         raise Refusal(
             f"CHECKPOINT_DIR {root} {found}. In a job this means that the bucket's volume is not mounted there: check "
             "the job's volume and mount path. By hand: create the directory first. Nothing was written."
         )
-    _writing(root, lambda: task.line.mkdir(exist_ok=True), clock)
+    _writing(root, lambda: make_directory(task.line), clock)
     return DirectoryStore(task.line)
 
 
 def begin(task: Task, store: Store, clock: Clock = REAL) -> Start:
     """Check the breaker and claim an epoch. Raises Refusal (NoProgress among them), StoreUnavailable."""
     before = _writing(task.line, lambda: ledger.read_all(store), clock)
-    ledger.refuse_without_progress(store, before, task)
+    _writing(task.line, lambda: ledger.refuse_without_progress(store, before, task), clock)
     opened = _writing(task.line, lambda: Ledger.open(store, task), clock)
     logs.label(attempt=str(opened.attempt), task_index=task.index)
     if task.execution:
@@ -74,7 +78,7 @@ def finished(task: Task, store: Store, total_steps: int) -> dict[str, Any] | Non
     done = _writing(task.line, lambda: line.finished(store), REAL)
     if done is None:
         return None
-    return done if int(done.get("step", -1)) >= total_steps or done.get("total_steps") == total_steps else None
+    return done if done["step"] >= total_steps or done.get("total_steps") == total_steps else None
 
 
 def _writing(where: object, action: Callable[[], T], clock: Clock) -> T:

@@ -67,7 +67,11 @@ class DirectoryStore:
             self._write_and_close(fd, [memoryview(content)])
         else:
             staged = self._stage(content)
-            staged.replace(path)
+            try:
+                staged.replace(path)
+            except OSError:
+                _remove(staged)
+                raise
 
     def delete(self, name: str) -> None:
         path = self.root / name
@@ -94,6 +98,9 @@ class DirectoryStore:
                         found.append(Entry(prefix + item.name, status.st_size, status.st_mtime))
                 except FileNotFoundError:
                     continue  # deleted while listing
+                except OSError as error:
+                    if error.errno != errno.ELOOP:  # a link to itself leads to no object
+                        raise
 
     def _write_new(self, path: Path, chunks: Iterable[memoryview]) -> int:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -124,7 +131,11 @@ class DirectoryStore:
         staging = self.root / STAGING
         self._make_directory(staging)
         staged = staging / secrets.token_hex(8)
-        self._write_new(staged, [memoryview(content)])
+        try:
+            self._write_new(staged, [memoryview(content)])
+        except OSError:
+            _remove(staged)
+            raise
         return staged
 
     def _link_new(self, path: Path, content: bytes) -> bool:
@@ -154,7 +165,7 @@ class DirectoryStore:
             return
         if directory != self.root:
             self._make_directory(directory.parent)
-        directory.mkdir(exist_ok=True)
+        make_directory(directory)
         self._sync_directory(directory.parent)
 
     def _sync_directory(self, directory: Path) -> None:
@@ -165,6 +176,20 @@ class DirectoryStore:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def make_directory(directory: Path) -> None:
+    """One that may be there already. Raises NotADirectoryError when something else has its place."""
+    try:
+        directory.mkdir(exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(errno.ENOTDIR, "A file has the place of this directory", str(directory)) from None
+
+
+def _remove(half_written: Path) -> None:
+    """On a full disk its bytes count; that it could not be written is told by another error."""
+    with suppress(OSError):
+        half_written.unlink()
 
 
 def medium_of(path: Path) -> Medium:

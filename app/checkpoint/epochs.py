@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.checkpoint.names import CHECKPOINTS, LEDGER, Attempt, CheckpointName, stem
+from app.checkpoint.names import CHECKPOINTS, LEDGER, Attempt, CheckpointName
 from app.contract import Refusal
 
 if TYPE_CHECKING:
@@ -12,27 +12,38 @@ if TYPE_CHECKING:
 
     from app.checkpoint.store import Store
 
+CLAIMS = 50
+"""So many tries to claim an epoch: far more than attempts that start at once."""
+
 
 class Superseded(Refusal):
     """A newer attempt works on this line. What this one committed stays valid; it must not write any more."""
 
 
 def claim(store: Store, document: Callable[[Attempt], bytes]) -> Attempt:
-    """Take an epoch one above any seen, by creating `document(attempt)` in the ledger. Raises OSError.
+    """Take an epoch one above any seen, by creating `document(attempt)` in the ledger. Raises OSError, Refusal.
 
     Without compare-and-swap two attempts may see the same highest epoch. Both then look again, and the one with the
     smaller nonce moves up; even if both miss each other, (epoch, nonce) orders them and the smaller finds itself
     superseded.
     """
-    while True:
+    hindered = ""
+    for _ in range(CLAIMS):
         attempt = Attempt(_highest_epoch(store) + 1)
         try:
             store.publish(attempt.document, document(attempt))
-        except FileExistsError:
+        except FileExistsError as taken:
+            hindered = f"{attempt.document} could not be created ({taken})"
             continue
-        if superseded_by(store, attempt) is None:
+        newer = superseded_by(store, attempt)
+        if newer is None:
             return attempt
         store.delete(attempt.document)
+        hindered = f"attempt {newer} was quicker than {attempt}"
+    raise Refusal(
+        f"No epoch could be claimed in {CLAIMS} tries: {hindered}. Checkpoints are untouched. Look at the line's "
+        "ledger/ and .staging/ for what does not belong there; if many executions share the line, cancel all but one."
+    )
 
 
 def superseded_by(store: Store, attempt: Attempt) -> Attempt | None:
@@ -51,10 +62,10 @@ def refuse_if_superseded(store: Store, attempt: Attempt) -> None:
 
 def attempts(store: Store) -> list[Attempt]:
     """Every attempt that claimed an epoch, oldest first. The claim is the document's name; its content may be torn."""
-    return sorted(found for entry in store.list(LEDGER) if (found := Attempt.parse(stem(entry.name))))
+    return sorted(found for entry in store.list(LEDGER) if (found := Attempt.of_document(entry.name)))
 
 
 def _highest_epoch(store: Store) -> int:
-    committed = (CheckpointName.parse(stem(entry.name)) for entry in store.list(CHECKPOINTS))
+    committed = (CheckpointName.of_manifest(entry.name) for entry in store.list(CHECKPOINTS))
     epochs = [name.epoch for name in committed if name] + [attempt.epoch for attempt in attempts(store)]
     return max(epochs, default=0)

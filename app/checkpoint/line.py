@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from app import logs
 from app.checkpoint import retention, writer
-from app.checkpoint.names import CHECKPOINTS, CheckpointName
+from app.checkpoint.meaning import refuse_senseless
+from app.checkpoint.names import CHECKPOINTS, DONE, LATEST, CheckpointName
 from app.checkpoint.resume import Resumer
-from app.checkpoint.store import document
+from app.checkpoint.store import Kinds, document
 from app.clock import now_rfc3339
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from app.checkpoint.reader import Loaded
     from app.checkpoint.store import Store
     from app.checkpoint.writer import Origin
-
-LATEST = "latest.json"
-DONE = "done.json"
 
 
 @dataclass
@@ -38,13 +36,16 @@ class Line:
     """How many verified checkpoints stay."""
     sleep: Callable[[float], None] = time.sleep
     """Between tries to read; replaced in tests."""
+    check: Callable[[Loaded], None] = refuse_senseless
+    """Raises Damaged for a state that decodes and makes no sense."""
     _verified: set[CheckpointName] = field(default_factory=set[CheckpointName])
     _resumed_from: CheckpointName | None = None
     _tries: dict[int, int] = field(default_factory=dict[int, int])
 
     def resume(self, *, ever_committed: bool) -> Loaded | None:
         """The newest checkpoint that verifies; see resume.py for what it raises."""
-        loaded = Resumer(self.store, str(self.attempt), self.sleep).newest(ever_committed=ever_committed)
+        search = Resumer(self.store, str(self.attempt), self.sleep, self.check)
+        loaded = search.newest(ever_committed=ever_committed)
         if loaded:
             self._resumed_from = loaded.name
             self._verified.add(loaded.name)
@@ -109,5 +110,18 @@ class Line:
 
 
 def finished(store: Store) -> dict[str, Any] | None:
-    """The content of done.json, or None while the work is not complete. A torn one counts as absent. Raises OSError."""
-    return document(store, DONE)
+    """The content of done.json, or None while the work is not complete. Raises OSError.
+
+    A torn one counts as absent, and so does one without a manifest of its step or a later one: it says nothing true.
+    """
+    done = document(store, DONE, _DONE_KINDS)
+    if done is None:
+        return None
+    names = (CheckpointName.of_manifest(entry.name) for entry in store.list(CHECKPOINTS))
+    if any(name.step >= done["step"] for name in names if name):
+        return done
+    logs.warning(f"{DONE} says that step {done['step']} is complete, but there is no checkpoint of it: not believed.")
+    return None
+
+
+_DONE_KINDS: Kinds = {"step": (int,), "total_steps": (int, type(None)), "identity": (dict,)}

@@ -17,6 +17,9 @@ from typing import Any
 
 import crc32c
 
+from app.checkpoint.names import SHARDS
+from app.checkpoint.store import Kinds, fields_of
+
 FORMAT = 1
 _SEAL_LIMIT = 160
 """No seal is longer, in bytes; a file without a line end in that many bytes has none."""
@@ -92,8 +95,10 @@ class Manifest:
             seal = json.loads(line)
             version, head_bytes, table_bytes = int(seal["format"]), int(seal["head_bytes"]), int(seal["table_bytes"])
             checksum = str(seal["crc32c"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             raise Damaged("its first line is not a manifest's") from None
+        if min(head_bytes, table_bytes) < 0:
+            raise Damaged("its first line promises fewer than 0 bytes")
         if len(body) < head_bytes + table_bytes:
             raise Torn(f"it holds {len(body)} bytes after its first line and promises {head_bytes + table_bytes}")
         head, table = body[:head_bytes], body[head_bytes:]
@@ -101,9 +106,35 @@ class Manifest:
             raise Damaged("its checksum does not match its content")
         if version != FORMAT:
             raise Unsupported(f"it is of format {version}; this version reads format {FORMAT}")
-        fields = json.loads(head)
-        shards = tuple(Shard(**shard) for shard in fields.pop("shards"))
-        return cls(Head(**fields, shards=shards), table.removesuffix(b"\n"))
+        try:
+            return cls(_head(json.loads(head)), table.removesuffix(b"\n"))
+        except (ValueError, RecursionError) as error:
+            raise Damaged(f"its bytes verify but its head makes no sense: {error}") from error
+
+
+_NONE = type(None)
+_HEAD: Kinds = {
+    "name": (str,), "step": (int,), "attempt": (str,), "created_at": (str,), "identity": (dict,),
+    "environment": (dict,), "resumed_from": (str, _NONE), "checked": (str,), "shards": (list,),
+}  # fmt: skip
+_SHARD: Kinds = {"name": (str,), "size_bytes": (int,), "crc32c": (str,)}
+
+
+def _head(found: Any) -> Head:
+    """Fields that only another version knows are ignored. Raises ValueError."""
+    fields = fields_of(found, _HEAD)
+    shards = tuple(_shard(each) for each in fields["shards"])
+    known: dict[str, Any] = {name: fields.get(name) for name in _HEAD} | {"shards": shards}
+    return Head(**known)
+
+
+def _shard(found: Any) -> Shard:
+    shard = Shard(**{name: value for name, value in fields_of(found, _SHARD).items() if name in _SHARD})
+    if not shard.name.startswith(SHARDS) or {"", ".", ".."} & set(shard.name.split("/")):
+        raise ValueError(f"a shard's name is {shard.name[:80]!r}, which is not below {SHARDS}")
+    if shard.size_bytes < 0:
+        raise ValueError(f"shard {shard.name} is said to hold {shard.size_bytes} bytes")
+    return shard
 
 
 def _dumps(value: Any) -> bytes:

@@ -15,9 +15,11 @@ CHECKPOINTS = "checkpoints/"
 SHARDS = "shards/"
 QUARANTINE = "quarantine/"
 LEDGER = "ledger/"
+LATEST = "latest.json"
+DONE = "done.json"
 
-_ATTEMPT = re.compile(r"e(\d{4,})-([0-9a-f]{6})")
-_CHECKPOINT = re.compile(r"(\d{12,})-e(\d{4,})-([0-9a-f]{6})(?:-r(\d+))?")
+_ATTEMPT = re.compile(r"e([0-9]{4,})-([0-9a-f]{6})")
+_CHECKPOINT = re.compile(r"([0-9]{12,})-e([0-9]{4,})-([0-9a-f]{6})(?:-r([0-9]+))?")
 
 
 @dataclass(frozen=True, order=True)
@@ -38,7 +40,14 @@ class Attempt:
     @classmethod
     def parse(cls, text: str) -> Attempt | None:
         match = _ATTEMPT.fullmatch(text)
-        return cls(int(match[1]), match[2]) if match else None
+        found = cls(int(match[1]), match[2]) if match else None
+        return found if str(found) == text else None
+
+    @classmethod
+    def of_document(cls, object_name: str) -> Attempt | None:
+        """Whose ledger document it is; None for any other object, `ledger/old/e0003-5f3c1e.json` among them."""
+        found = cls.parse(_stem(object_name))
+        return found if found and found.document == object_name else None
 
 
 @dataclass(frozen=True, order=True)
@@ -83,11 +92,24 @@ class CheckpointName:
 
     @classmethod
     def parse(cls, text: str) -> CheckpointName | None:
-        """None for anything that is not a checkpoint's name (a stray file, a newer layout)."""
+        """None for anything that is not a checkpoint's name as it is written (a stray file, a newer layout)."""
         match = _CHECKPOINT.fullmatch(text)
-        return cls(int(match[2]), int(match[1]), int(match[4] or 0), match[3]) if match else None
+        found = cls(int(match[2]), int(match[1]), int(match[4] or 0), match[3]) if match else None
+        return found if str(found) == text else None
+
+    @classmethod
+    def of_manifest(cls, object_name: str) -> CheckpointName | None:
+        """Whose manifest it is; None for any other object, a copy in a folder below among them."""
+        found = cls.parse(_stem(object_name))
+        return found if found and found.manifest == object_name else None
+
+    @classmethod
+    def of_record(cls, object_name: str) -> CheckpointName | None:
+        """Whose quarantine record it is; None for any other object."""
+        found = cls.parse(_stem(object_name))
+        return found if found and found.record == object_name else None
 
 
-def stem(object_name: str) -> str:
+def _stem(object_name: str) -> str:
     """`checkpoints/X.json` -> `X`."""
     return object_name.rpartition("/")[2].removesuffix(".json")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -34,20 +36,38 @@ def load(store: Store, name: CheckpointName) -> Loaded:
     shards = [_read_shard(store, shard) for shard in manifest.head.shards]
     try:
         return Loaded(name, manifest.head, _decode(manifest.table, shards))
-    except (ValueError, KeyError, TypeError, IndexError, codec.Undecodable) as error:
+    except _SENSELESS as error:
+        if isinstance(error, RuntimeError) and "allocat" in str(error):
+            raise  # torch's way to say that memory ran out: sizes were compared before
         raise Damaged(f"its bytes verify but do not decode: {error!r}") from error
+
+
+_SENSELESS = (
+    *(ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError, RuntimeError),
+    *(struct.error, codec.Undecodable),
+)
+"""What decoding raises for bytes that were never a state of ours."""
 
 
 def head_and_table(store: Store, name: CheckpointName) -> Manifest:
     """The verified manifest; shards are not looked at. Raises as `load`."""
     manifest = Manifest.decode(read(store, name.manifest))
-    if manifest.head.name != str(name):
-        raise Damaged(f"it is the manifest of {manifest.head.name}")
+    head = manifest.head
+    if (head.name, head.step, head.attempt) != (str(name), name.step, str(name.attempt)):
+        raise Damaged(f"it is the manifest of {head.name[:80]}, step {head.step}, attempt {head.attempt[:80]}")
     return manifest
 
 
 def _read_shard(store: Store, shard: Shard) -> memoryview:
-    with store.open(shard.name) as file:
+    try:
+        file = store.open(shard.name)
+    except ValueError as error:  # no file can have that name
+        raise Damaged(f"shard {shard.name!r}: {error}") from error
+    with file:
+        present = file.seek(0, os.SEEK_END)
+        if present != shard.size_bytes:  # before so much memory is asked for
+            raise Damaged(f"shard {shard.name} holds {present} bytes, its manifest says {shard.size_bytes}")
+        file.seek(0)
         buffer = memoryview(bytearray(shard.size_bytes))
         filled, checksum = 0, 0
         while filled < shard.size_bytes:
@@ -80,14 +100,25 @@ def _decode(table: bytes, shards: list[memoryview]) -> Any:
 def _value(place: dict[str, Any], data: memoryview) -> Any:
     """A tensor or array of its own memory, which is aligned for its dtype; the shard's buffer need not be."""
     begin, dtype, shape = place["begin"], place["dtype"], tuple(place["shape"])
+    if min((begin, *shape)) < 0:
+        raise ValueError(f"{place['path']} begins at {begin} and has shape {list(shape)}")
     if place["kind"] == "array":
         import numpy as np
 
         kind = np.dtype(dtype)
+        if kind.kind not in "biufc":
+            raise ValueError(f"{place['path']} is of dtype {dtype}")
         return np.frombuffer(data, kind, count=math.prod(shape), offset=begin).reshape(shape).copy()
+    if place["kind"] != "tensor":
+        raise ValueError(f"{place['path']} is a {place['kind']}")
     import torch
 
-    tensor = torch.empty(shape, dtype=getattr(torch, dtype))
+    kind = getattr(torch, dtype)
+    if not isinstance(kind, torch.dtype):
+        raise ValueError(f"{place['path']} is of dtype {dtype}")  # noqa: TRY004 - a wrong value
+    if begin + math.prod(shape) * kind.itemsize > len(data):  # before so much memory is asked for
+        raise ValueError(f"{place['path']} of shape {list(shape)} ends behind its shard")
+    tensor = torch.empty(shape, dtype=kind)
     if tensor.nbytes:
         source = torch.frombuffer(data, dtype=torch.uint8, count=tensor.nbytes, offset=begin)
         tensor.view(-1).view(torch.uint8).copy_(source)

@@ -2,9 +2,9 @@
 
 What can be wrong with a candidate, and what follows:
 
-- torn: its manifest is cut short. It was never committed; ignored.
-- damaged: content differs from its checksum, and a second, fresh read says so too. Recorded in quarantine; the next
-  older one is tried. Nothing is moved or deleted.
+- torn: its manifest is cut short. It was never committed, or its seal was changed; ignored with a warning.
+- damaged: content differs from its checksum or makes no sense, or a shard is missing, and a second, fresh read says so
+  too. Recorded in quarantine; the next older one is tried. Nothing is moved or deleted.
 - vanished: an object is gone, as when a newer attempt prunes. The line is listed again.
 - unreadable: EIO, EACCES, a timeout. Tried again; then the attempt ends and the platform's retry resumes. Never a
   reason to fall back to an older checkpoint.
@@ -13,16 +13,17 @@ What can be wrong with a candidate, and what follows:
 
 from __future__ import annotations
 
+import errno
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from app import logs
 from app.checkpoint import reader
 from app.checkpoint.manifest import Damaged, Torn, Unsupported
-from app.checkpoint.names import CHECKPOINTS, QUARANTINE, CheckpointName, stem
-from app.checkpoint.patience import StoreUnavailable, patiently
+from app.checkpoint.names import CHECKPOINTS, LATEST, QUARANTINE, CheckpointName
+from app.checkpoint.patience import MISPLACED, StoreUnavailable, patiently
 from app.checkpoint.store import document
 from app.clock import now_rfc3339
 from app.contract import Refusal
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+NO_OBJECT = {errno.ENOENT, *MISPLACED}
+"""How a store says that there is no such object, or something of another kind in its place."""
 LISTINGS = 3
 SECOND_READ_AFTER_S = 0.2
 
@@ -51,21 +54,27 @@ class Resumer:
     found_by: str
     """The attempt that searches, for the quarantine record."""
     sleep: Callable[[float], None] = time.sleep
+    check: Callable[[Loaded], None] = lambda _loaded: None
+    """Raises Damaged for a state that decodes and makes no sense."""
+    torn: list[str] = field(default_factory=list[str])
+    """Of the last listing."""
 
     def newest(self, *, ever_committed: bool) -> Loaded | None:
         """The newest checkpoint that verifies, or None on a line where nothing was ever committed.
 
         `ever_committed` is what the ledger knows: a line whose only manifest is now unreadable must not start over.
+        What else on the line is only ever written after a commit counts as well.
         Raises NothingLoads, StoreUnavailable, Refusal.
         """
         for _ in range(LISTINGS):
             reasons = list[str]()
+            self.torn.clear()
             try:
                 found = self._first_sound(reasons)
             except FileNotFoundError as vanished:
                 logs.info(f"{vanished.filename} vanished while it was read; listing again.")
                 continue
-            if found is None and (reasons or ever_committed):
+            if found is None and (reasons or (reasons := self._evidence(ever_committed=ever_committed))):
                 raise NothingLoads(_nothing_loads(reasons))
             return found
         raise StoreUnavailable(
@@ -81,7 +90,8 @@ class Resumer:
             try:
                 return self._verified(name)
             except Torn as torn:
-                logs.info(f"Ignoring {name}: its save did not finish ({torn}).")
+                logs.warning(f"Ignoring {name}: its save did not finish ({torn}).")
+                self.torn.append(str(name))
             except Unsupported as other:
                 raise Refusal(
                     f"Checkpoint {name} cannot be used: {other}. It was written by another version of this program; "
@@ -92,18 +102,42 @@ class Resumer:
                 self._quarantine(name, str(damaged))
         return None
 
+    def _evidence(self, *, ever_committed: bool) -> list[str]:
+        """What says that there was a checkpoint, although no manifest does; empty if nothing was ever committed.
+
+        Shards without a manifest say nothing: an attempt that died in its first save leaves those.
+        """
+        found = [f"{name}: its manifest is cut short" for name in self.torn]
+        told = list[str]()
+        if ever_committed:
+            told.append("the ledger says that there was a durable step")
+        if self._quarantined():
+            told.append(f"{QUARANTINE} holds records of checkpoints")
+        if self._patiently(lambda: self._is_there(LATEST)):
+            told.append(f"{LATEST}, which is only written after a commit, is there")
+        return [*found, *told] if told else []
+
+    def _is_there(self, name: str) -> bool:
+        try:
+            self.store.open(name).close()
+        except OSError as error:
+            if error.errno in NO_OBJECT:
+                return False
+            raise
+        return True
+
     def _candidates(self) -> Sequence[CheckpointName]:
         """Newest first. Files whose names are not a checkpoint's are none of ours."""
         entries = self._patiently(lambda: self.store.list(CHECKPOINTS))
-        return sorted((name for entry in entries if (name := CheckpointName.parse(stem(entry.name)))), reverse=True)
+        return sorted((name for entry in entries if (name := CheckpointName.of_manifest(entry.name))), reverse=True)
 
     def _quarantined(self) -> set[CheckpointName]:
         """A record stands for its checkpoint by its name; its content is only the reason."""
         entries = self._patiently(lambda: self.store.list(QUARANTINE))
-        return {name for entry in entries if (name := CheckpointName.parse(stem(entry.name)))}
+        return {name for entry in entries if (name := CheckpointName.of_record(entry.name))}
 
     def _reason_on_record(self, name: CheckpointName) -> str:
-        record = self._patiently(lambda: document(self.store, name.record))
+        record = self._patiently(lambda: document(self.store, name.record, {}))
         if record is None:
             return f"in quarantine since an earlier attempt; its record {name.record} is torn"
         return f"{record.get('reason')} (found by {record.get('found_by')} at {record.get('found_at')})"
@@ -117,12 +151,16 @@ class Resumer:
 
     def _load(self, name: CheckpointName) -> Loaded:
         try:
-            return reader.load(self.store, name)
-        except FileNotFoundError:
-            if any(entry.name == name.manifest for entry in self.store.list(CHECKPOINTS)):
-                # Manifests go before shards when pruned, so this is no pruning: the shard is lost.
-                raise Damaged("one of its shards is missing") from None
-            raise
+            loaded = reader.load(self.store, name)
+        except OSError as error:
+            if error.errno not in NO_OBJECT:
+                raise
+            if all(entry.name != name.manifest for entry in self.store.list(CHECKPOINTS)):
+                raise FileNotFoundError(errno.ENOENT, "vanished", name.manifest) from None
+            # Manifests go before shards when pruned, so this is no pruning: the shard is lost.
+            raise Damaged(f"one of its objects is missing ({error.strerror}: {error.filename})") from None
+        self.check(loaded)
+        return loaded
 
     def _patiently(self, action: Callable[[], T]) -> T:
         return patiently(action, "Reading checkpoints", but=(FileNotFoundError,), sleep=self.sleep)
@@ -147,9 +185,7 @@ class Resumer:
 
 
 def _nothing_loads(reasons: Sequence[str]) -> str:
-    listed = (
-        "".join(f"\n  {reason}" for reason in reasons) or "\n  no manifest is left, but the ledger says there was one"
-    )
+    listed = "".join(f"\n  {reason}" for reason in reasons)
     return (
         f"Checkpoints were committed on this line and none of them loads:{listed}\n"
         "Nothing was changed. Restore the objects (bucket versioning or a copy); or, to accept the loss and start "

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.checkpoint import epochs
-from app.checkpoint.names import CHECKPOINTS, SHARDS, Attempt, CheckpointName, stem
+from app.checkpoint.names import CHECKPOINTS, SHARDS, Attempt, CheckpointName
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -55,9 +55,11 @@ def sweep(store: Store, own: Attempt, now_s: float) -> list[str]:
 
     Own leftovers stay: a save that is under way looks just like one that failed. Raises OSError, Superseded.
     """
-    committed = {stem(entry.name) for entry in store.list(CHECKPOINTS)}
+    committed = {CheckpointName.of_manifest(entry.name) for entry in store.list(CHECKPOINTS)}
     orphans = [
-        entry for entry in store.list(SHARDS) if _stale(entry, now_s, own) and _checkpoint_of(entry) not in committed
+        entry
+        for entry in store.list(SHARDS)
+        if (name := _checkpoint_of(entry)) and name not in committed and _stale(name, entry, now_s, own)
     ]
     for entry in orphans:
         epochs.refuse_if_superseded(store, own)
@@ -65,10 +67,9 @@ def sweep(store: Store, own: Attempt, now_s: float) -> list[str]:
     return [entry.name for entry in orphans]
 
 
-def _stale(entry: Entry, now_s: float, own: Attempt) -> bool:
-    name = CheckpointName.parse(_checkpoint_of(entry))
-    return name is not None and name.attempt < own and now_s - entry.modified_s > ORPHAN_AGE_S
+def _stale(name: CheckpointName, entry: Entry, now_s: float, own: Attempt) -> bool:
+    return name.attempt < own and now_s - entry.modified_s > ORPHAN_AGE_S
 
 
-def _checkpoint_of(shard: Entry) -> str:
-    return shard.name.removeprefix(SHARDS).partition("/")[0]
+def _checkpoint_of(shard: Entry) -> CheckpointName | None:
+    return CheckpointName.parse(shard.name.removeprefix(SHARDS).partition("/")[0])

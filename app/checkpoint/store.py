@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,10 +67,24 @@ def read(store: Store, name: str) -> bytes:
         return file.read()
 
 
-def document(store: Store, name: str) -> dict[str, Any] | None:
-    """A small JSON document, or None when it is absent or torn. Raises OSError."""
+Kinds = Mapping[str, tuple[type, ...]]
+"""Which types a field may have; one that may be absent has NoneType among them."""
+
+
+def document(store: Store, name: str, kinds: Kinds) -> dict[str, Any] | None:
+    """A small JSON document; None when it is absent, torn, or a field is not of its kind. Raises OSError."""
     try:
-        found = json.loads(read(store, name))
-    except (FileNotFoundError, ValueError):
+        return fields_of(json.loads(read(store, name)), kinds)
+    except (FileNotFoundError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+
+
+def fields_of(found: Any, kinds: Kinds) -> dict[str, Any]:
+    """`found`, an object whose fields are of these kinds; others are left as they are. Raises ValueError."""
+    if not isinstance(found, dict):
+        raise ValueError(f"it is a {type(found).__name__}, not an object with fields")  # noqa: TRY004 - a wrong value
+    fields = cast("dict[str, Any]", found)
+    for field, kind in kinds.items():
+        if type(fields.get(field)) not in kind:
+            raise ValueError(f"its {field} is {str(fields.get(field))[:80]!r}")
+    return fields
