@@ -1,8 +1,4 @@
-"""The `gpujob` command line: what can be typed, and nothing else.
-
-Exit codes: 0 done; 1 the execution failed or was cancelled (`run --wait`); 2 wrong use or no stack; 3 refused, or no
-such object; 4 no answer, try again; 130 Ctrl-C.
-"""
+"""The `gpujob` command line: what can be typed, and nothing else."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ops import local
+from ops.errors import OpsError
 from ops.reporting import reported, say
 
 if TYPE_CHECKING:
@@ -17,10 +14,8 @@ if TYPE_CHECKING:
 
     from ops.cloud import Cloud
 
-EPILOG = (
-    "Exit codes: 0 done; 1 the execution failed or was cancelled (run --wait); 2 wrong use or no stack; "
-    "3 refused, or no such object; 4 no answer, try again; 130 Ctrl-C."
-)
+_MEANINGS = {0: "done", **{error.exit_code: error.meaning for error in OpsError.__subclasses__()}, 130: "Ctrl-C"}
+EPILOG = f"Exit codes: {'. '.join(f'{code} {meaning}' for code, meaning in _MEANINGS.items())}."
 
 app = typer.Typer(
     name="gpujob",

@@ -65,6 +65,6 @@ def require_success(execution: Execution) -> None:
     said = f": {execution.message.rstrip('.')}" if execution.message else ""
     raise NotSucceededError(
         f"Execution {execution.name} {how}{said}. "
-        "Checkpoints on the bucket are kept, and the next `gpujob run` resumes from the last durable step. "
-        f"`gpujob logs {execution.name}` shows why it ended."
+        f"Checkpoints on the bucket are kept. `gpujob logs {execution.name}` shows why it ended, and whether another "
+        "`gpujob run` can help: it resumes from the last durable step, unless the log says that retrying cannot help."
     )

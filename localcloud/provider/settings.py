@@ -37,6 +37,11 @@ _WITHOUT_EFFECT = ("skipRegionValidation", "batching", "requestTimeout", "disabl
 _ENGINE = ("version", "pluginDownloadURL", "__internal")
 KNOWN = (*_SETTINGS, *_WITHOUT_EFFECT, *ENDPOINTS, *OTHER_ENDPOINTS)
 _CREDENTIALS = ("credentials", "impersonateServiceAccount", "impersonateServiceAccountDelegates", "externalCredentials")
+_NOT_FOR_HERE = (
+    "this stack has no endpoints of a local cloud, so it is meant for Google Cloud, but this shell has the provider of "
+    "the local cloud on its PATH. Nothing was sent anywhere. Use a shell in which `gpujob local env` was not loaded, "
+    "with Pulumi's own command line and Google's provider; or take -s local."
+)
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 
@@ -75,7 +80,11 @@ def check_settings(given: Values) -> list[Failure]:
             reason = "" if value == UNKNOWN else _not_loopback(str(value))
             if reason:
                 failures.append(Failure(key, f"gcp:{key} is {str(value)!r}: {reason}"))
-    failures += [Failure(key, _missing(key)) for key in ENDPOINTS if not given.get(key)]
+    missing = [key for key in ENDPOINTS if not given.get(key)]
+    if len(missing) == len(ENDPOINTS):
+        failures.append(Failure(missing[0], _NOT_FOR_HERE))
+    else:
+        failures += [Failure(key, _missing(key)) for key in missing]
     interval = given.get("pollInterval")
     if interval not in (None, UNKNOWN) and _seconds(str(interval)) is None:
         failures.append(Failure("pollInterval", f"gcp:pollInterval is {interval!r}; write it like 1s or 500ms"))

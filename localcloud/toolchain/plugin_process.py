@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +21,26 @@ _OPTIONS = [
 ]
 _PARENT_POLL_S = 1.0
 _GRACE_S = 3.0
+
+
+def engine_address() -> str:
+    """The engine's HOST:PORT, which the CLI passes as the last argument; empty if it is not there."""
+    last = sys.argv[-1] if len(sys.argv) > 1 else ""
+    return last if last.rpartition(":")[2].isdigit() else ""
+
+
+def _gone(address: str) -> bool:
+    """Whether nobody listens at the engine's address any more. A slow engine, or none that is known, is not gone."""
+    host, _, port = address.rpartition(":")
+    if not port:
+        return False
+    try:
+        socket.create_connection((host, int(port)), timeout=1.0).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def serve(register: Callable[[grpc.Server], Any], *, cancel: Callable[[], None], workers: int = 64) -> None:
@@ -43,9 +65,10 @@ def serve(register: Callable[[grpc.Server], Any], *, cancel: Callable[[], None],
     server.start()
     with contextlib.suppress(BrokenPipeError):
         print(port, flush=True)
-    # An engine that was killed leaves its plugins behind: they notice that their parent has changed.
+    # An engine that is gone leaves its plugins behind. They notice that their parent has changed, or, where a command
+    # failed so fast that it was gone before they looked, that nobody listens where it was.
     while not stop.wait(_PARENT_POLL_S):
-        if os.getppid() != parent:
+        if os.getppid() != parent or _gone(engine_address()):
             break
     cancel()
     server.stop(_GRACE_S).wait()

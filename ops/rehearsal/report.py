@@ -87,7 +87,7 @@ def write(rehearsal: Rehearsal, path: Path) -> None:
 def show(rehearsal: Rehearsal) -> int:
     """Print the report, for people; return 0 if every promise held, else 1."""
     table = Table(title="attempts", title_justify="left")
-    for column in ("attempt", "started at step", "ended at step", "why", "exit code", "steps lost"):
+    for column in ("attempt", "from step", "to step", "why", "exit code", "steps lost"):
         table.add_column(column, justify="left" if column == "why" else "right")
     for attempt in rehearsal.attempts:
         table.add_row(*(str(value) for value in asdict(attempt).values()))

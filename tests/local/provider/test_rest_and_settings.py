@@ -201,3 +201,9 @@ class TestOperations:
         rest.cancelled.set()
         with pytest.raises(Unfinished, match="cancelled"):
             rest.wait(f"{api.url}/", {"name": "op"}, 60.0)
+
+
+def test_a_stack_that_is_meant_for_google_gets_one_message_that_says_so():
+    (failure,) = check_settings({"project": "somebodys-project", "region": "europe-west4"})
+    assert "meant for Google Cloud" in failure.reason
+    assert "gpujob local env" in failure.reason

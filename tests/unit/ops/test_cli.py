@@ -22,7 +22,7 @@ def gpujob(world: World, monkeypatch: pytest.MonkeyPatch):
 
 def test_help_names_every_command_and_exit_code(gpujob):
     said = gpujob("--help").output
-    for word in ("run", "status", "logs", "cancel", "recover", "rehearse", "local", "Exit codes: 0 done; 1"):
+    for word in ("run", "status", "logs", "cancel", "recover", "rehearse", "local", "Exit codes: 0 done. 1"):
         assert word in said
 
 
