@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from app import workloads
 from app.contract import Refusal
-from app.workloads import Flags, Workload, positive, seconds
+from app.workloads import Flags, Workload, positive, seconds, seed
 
 
 @dataclass(frozen=True)
@@ -69,5 +69,5 @@ def _add_common_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--log-every", type=positive, default=1, help="a log line every so many steps (default 1)")
     parser.add_argument("--step-delay", type=seconds, help="seconds to sleep in each step, for rehearsals")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=seed, default=0, help="of everything random (default 0)")
     parser.add_argument("--fork", action="store_true", help="resume in spite of a checkpoint of something else")

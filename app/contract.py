@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -111,21 +111,36 @@ class Task:
         job = environment.get("CLOUD_RUN_JOB", "job")
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", job):
             raise Refusal(f"CLOUD_RUN_JOB is {job!r}: not a job name, and checkpoints are kept under it.")
+        index = _integer(environment, "CLOUD_RUN_TASK_INDEX", 0)
+        count = _integer(environment, "CLOUD_RUN_TASK_COUNT", 1, least=1)
+        if index >= count and environment.get("CLOUD_RUN_TASK_COUNT"):
+            raise Refusal(
+                f"CLOUD_RUN_TASK_INDEX is {index}, but CLOUD_RUN_TASK_COUNT is {count}: tasks are numbered from 0 to "
+                f"{count - 1}."
+            )
         return cls(
             checkpoint_dir=Path(root),
             job=job,
             execution=environment.get("CLOUD_RUN_EXECUTION", ""),
-            index=_integer(environment, "CLOUD_RUN_TASK_INDEX", 0),
-            count=_integer(environment, "CLOUD_RUN_TASK_COUNT", 1, least=1),
+            index=index,
+            count=count,
             attempt=_integer(environment, "CLOUD_RUN_TASK_ATTEMPT", 0),
             required_gpu=environment.get("REQUIRED_GPU") or None,
-            timeout_s=_integer(environment, "TASK_TIMEOUT_S", 0) or None,
-            max_retries=_integer(environment, "MAX_RETRIES", 0) if environment.get("MAX_RETRIES") else None,
+            timeout_s=_integer(environment, "TASK_TIMEOUT_S", None, least=1),
+            max_retries=_integer(environment, "MAX_RETRIES", None),
         )
 
 
-def _integer(environment: Mapping[str, str], name: str, default: int, least: int = 0) -> int:
-    text = environment.get(name, "") or str(default)
-    if not text.isascii() or not text.isdigit() or int(text) < least:
-        raise Refusal(f"{name} is {text!r}; it must be a whole number of at least {least}.")
+_MOST = 999_999_999
+_N = TypeVar("_N", int, None)
+
+
+def _integer(environment: Mapping[str, str], name: str, default: _N, least: int = 0) -> int | _N:
+    """Raises Refusal."""
+    text = environment.get(name, "")
+    if not text:
+        return default
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(_MOST)) or int(text) < least:
+        shown = text if len(text) <= 40 else f"{text[:40]}..."
+        raise Refusal(f"{name} is {shown!r}; it must be a whole number from {least} to {_MOST}.")
     return int(text)

@@ -47,8 +47,8 @@ def patiently(
             if error.errno in MISPLACED:
                 raise Refusal(
                     f"{doing} cannot work: {error.strerror}: {error.filename}. Something else has the place of a "
-                    "folder or object of the checkpoint line, or its name is too long. Nothing was changed: look at it, "
-                    "and move it away or choose another CHECKPOINT_DIR or job name."
+                    "folder or object of the checkpoint line, or its name is too long. Nothing was changed: look at "
+                    "it, and move it away or choose another CHECKPOINT_DIR or job name."
                 ) from error
             if pause_s is None:
                 raise StoreUnavailable(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import math
 import pkgutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -85,18 +86,40 @@ def load(name: str) -> Workload:
 
 
 def positive(text: str) -> int:
-    """A flag's type: a whole number of at least 1."""
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    """A flag's type: a whole number from 1 to 10^12 - 1."""
+    return _whole(text, 1, 10**12 - 1)
+
+
+def seed(text: str) -> int:
+    """A flag's type: what every generator takes as a seed, from 0 to 2^63 - 1."""
+    return _whole(text, 0, 2**63 - 1)
+
+
+def _whole(text: str, least: int, most: int) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(most)) or not least <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number from {least} to {most}")
     return int(text)
+
+
+def rate(text: str) -> float:
+    """A flag's type: a number above 0, neither nan nor inf."""
+    value = _number(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value
 
 
 def seconds(text: str) -> float:
     """A flag's type: from 0 to under an hour."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
+    value = _number(text)
     if not 0 <= value < 3600:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to under 3600")
     return value
+
+
+def _number(text: str) -> float:
+    """nan for what is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

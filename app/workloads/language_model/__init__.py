@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from app import logs, session
-from app.workloads import positive
+from app.workloads import positive, rate
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -55,14 +55,15 @@ def add_flags(parser: ArgumentParser) -> None:
         "--data", help="a folder or gs:// prefix of text (default: the source of Python's standard library)"
     )
     parser.add_argument("--batch-size", type=positive, help="sequences a step (default: by size)")
-    parser.add_argument("--learning-rate", type=float, help="peak of the schedule (default: by size)")
+    parser.add_argument("--learning-rate", type=rate, help="peak of the schedule (default: by size)")
 
 
 def identity(flags: Flags) -> dict[str, Any]:
-    """What a checkpoint belongs to, known before anything is loaded."""
+    """What a checkpoint belongs to, known before anything is loaded; the text is told by where it comes from."""
     return {
         "workload": "language_model",
         "size": flags.own.size,
+        "data": flags.own.data,
         "seed": flags.seed,
         "batch_size": flags.own.batch_size or SIZES[flags.own.size].batch,
         "learning_rate": flags.own.learning_rate or SIZES[flags.own.size].learning_rate,

@@ -106,15 +106,30 @@ def _folder(root: Path) -> Iterator[bytes]:
 def _bucket(address: str) -> Iterator[bytes]:
     import os
 
+    from google.api_core.exceptions import ClientError, TooManyRequests
     from google.auth.credentials import AnonymousCredentials
+    from google.auth.exceptions import DefaultCredentialsError, RefreshError
     from google.cloud import storage
 
-    if os.environ.get("STORAGE_EMULATOR_HOST"):
-        client = storage.Client(project="local", credentials=AnonymousCredentials())
-    else:
-        client = storage.Client()
     bucket, _, prefix = address.removeprefix("gs://").partition("/")
-    found = {str(blob.name): blob for blob in client.list_blobs(bucket, prefix=prefix)}
-    for name in sorted(found):
-        if Path(name).suffix in SUFFIXES:
-            yield found[name].download_as_bytes()
+    try:
+        if os.environ.get("STORAGE_EMULATOR_HOST"):
+            client = storage.Client(project="local", credentials=AnonymousCredentials())
+        else:
+            client = storage.Client()
+        found = {str(blob.name): blob for blob in client.list_blobs(bucket, prefix=prefix)}
+        for name in sorted(found):
+            if Path(name).suffix in SUFFIXES:
+                yield found[name].download_as_bytes()
+    except TooManyRequests:
+        raise
+    except (DefaultCredentialsError, RefreshError) as error:
+        raise Refusal(
+            f"--data {address} cannot be read: there are no credentials for Cloud Storage ({error}). In a job the "
+            "service account's are found; by hand: gcloud auth application-default login"
+        ) from error
+    except (ClientError, ValueError) as error:
+        raise Refusal(
+            f"--data {address} cannot be read: {error}. Check the bucket's name, and that the service account has "
+            "roles/storage.objectViewer on it."
+        ) from error

@@ -62,6 +62,29 @@ def test_a_delay_that_is_no_number_of_seconds_is_refused_in_the_readers_words(te
         parse(["countdown", f"--step-delay={text}"])
 
 
+@pytest.mark.parametrize(
+    ("flag", "text"),
+    [
+        *(("--learning-rate", text) for text in ("nan", "inf", "-1", "0", "fast")),
+        *(("--seed", text) for text in ("-1", str(2**63), str(10**30), "1" * 5000, "x")),
+        *(("--steps", text) for text in (str(10**12), "1" * 5000, "\uff11")),
+    ],
+)
+def test_a_number_that_training_could_not_use_is_refused_by_its_flags_name(flag, text):
+    with pytest.raises(Refusal, match=f"argument {flag}: .* is not a ") as refusal:
+        parse([f"{flag}={text}"])
+    assert "Traceback" not in str(refusal.value)
+
+
+def test_the_largest_seed_is_one():
+    assert parse([f"--seed={2**63 - 1}"]).flags.seed == 2**63 - 1
+
+
+def test_a_language_model_on_other_text_is_another_work():
+    identities = [(c := parse(given)).workload.identity(c.flags) for given in ([], ["--data=a"], ["--data=b"])]
+    assert [each["data"] for each in identities] == [None, "a", "b"]
+
+
 def test_asking_for_help_lists_the_workloads_and_the_flags_of_the_one_named(capsys):
     with pytest.raises(HelpShown):
         parse(["language_model", "--help"])

@@ -45,6 +45,13 @@ def test_on_cloud_run_the_line_is_named_after_job_and_task():
         ({"CHECKPOINT_DIR": "/c", "CLOUD_RUN_TASK_COUNT": "0"}, "CLOUD_RUN_TASK_COUNT"),
         ({"CHECKPOINT_DIR": "/c", "MAX_RETRIES": "three"}, "MAX_RETRIES"),
         ({"CHECKPOINT_DIR": "/c", "MAX_RETRIES": "-1"}, "MAX_RETRIES"),
+        ({"CHECKPOINT_DIR": "/c", "TASK_TIMEOUT_S": "0"}, "TASK_TIMEOUT_S"),
+        ({"CHECKPOINT_DIR": "/c", "CLOUD_RUN_TASK_INDEX": "1" * 5000}, "CLOUD_RUN_TASK_INDEX is '111"),
+        ({"CHECKPOINT_DIR": "/c", "CLOUD_RUN_TASK_INDEX": "\uff11"}, "CLOUD_RUN_TASK_INDEX"),
+        (
+            {"CHECKPOINT_DIR": "/c", "CLOUD_RUN_TASK_INDEX": "4", "CLOUD_RUN_TASK_COUNT": "4"},
+            "CLOUD_RUN_TASK_INDEX is 4",
+        ),
         ({"CHECKPOINT_DIR": "/c", "CLOUD_RUN_JOB": "../elsewhere"}, "CLOUD_RUN_JOB"),
     ],
 )
@@ -52,6 +59,7 @@ def test_a_bad_variable_is_refused_by_name(environment, named):
     with pytest.raises(Refusal, match=re.escape(named)) as refusal:
         Task.from_environment(environment)
     assert refusal.value.exit_code == ExitCode.REFUSED
+    assert len(str(refusal.value)) < 400
 
 
 def test_the_documented_table_is_the_enum():

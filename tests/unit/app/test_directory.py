@@ -141,6 +141,51 @@ def test_old_leftovers_of_killed_attempts_are_swept_from_staging(tmp_path):
     assert [path.name for path in (tmp_path / STAGING).iterdir()] == ["fresh"]
 
 
+@pytest.mark.parametrize(
+    ("place", "write"),
+    [
+        (STAGING, lambda store: store.publish("checkpoints/a.json", b"{}")),
+        ("checkpoints", lambda store: store.publish("checkpoints/a.json", b"{}")),
+        ("shards", lambda store: store.create("shards/a/000", chunks(b"1"))),
+        ("shards/a", lambda store: store.create("shards/a/000", chunks(b"1"))),
+        (STAGING, lambda store: store.replace("latest.json", b"{}")),
+        ("checkpoints", lambda store: store.list("checkpoints/")),
+    ],
+)
+@pytest.mark.parametrize("kind", ["file", "loop"])
+def test_a_file_in_the_place_of_a_directory_is_told_as_such(tmp_path, place, write, kind):
+    path = tmp_path / place
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("") if kind == "file" else path.symlink_to(path)
+    with pytest.raises(OSError) as error:  # noqa: PT011 - the number is looked at below
+        write(DirectoryStore(tmp_path, Medium.DISK))
+    assert error.value.errno in {errno.ENOTDIR, errno.ELOOP}
+    assert place in str(error.value.filename)
+
+
+def test_a_link_to_itself_is_not_listed(store):
+    store.publish("checkpoints/a.json", b"{}")
+    loop = store.root / "checkpoints/b.json"
+    loop.symlink_to(loop)
+    assert [entry.name for entry in store.list("checkpoints/")] == ["checkpoints/a.json"]
+
+
+@pytest.mark.parametrize("operation", ["publish", "replace", "replace over a directory"])
+def test_what_a_failed_write_staged_is_removed(tmp_path, monkeypatch, operation):
+    store = DirectoryStore(tmp_path, Medium.DISK)
+    if operation == "replace over a directory":
+        (tmp_path / "latest.json/x").mkdir(parents=True)
+    else:
+
+        def full(_fd: int, _data: object) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError):  # noqa: PT011 - any
+        (store.publish if operation == "publish" else store.replace)("latest.json", b"{}")
+    assert list((tmp_path / STAGING).iterdir()) == []
+
+
 def test_a_file_that_ends_up_shorter_than_written_is_an_error(store, monkeypatch):
     class Shorter:
         st_size = 3

@@ -82,6 +82,37 @@ def test_a_torn_document_is_left_out_but_its_epoch_stays_taken(store, tmp_path):
     assert Ledger.open(store, task(tmp_path)).attempt.epoch == 2
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"last_durable_step": value} for value in ("abc", 1.5, float("inf"), True, [1])),
+        *({"resumed_from_step": "a"}, {"reason": [1]}, {"epoch": None}, {"execution": 3}, {"exit_code": {}}),
+        *(None, [], "text", "deep"),
+    ],
+    ids=str,
+)
+def test_a_document_with_fields_of_other_types_is_left_out_like_a_torn_one(store, tmp_path, wrong):
+    attempt(store, tmp_path, "failed", durable=4)
+    (document,) = (tmp_path / "ledger").iterdir()
+    content = json.dumps({**json.loads(document.read_text()), **wrong} if isinstance(wrong, dict) else wrong)
+    document.write_text("[" * 100_000 if wrong == "deep" else content)
+    assert ledger.read_all(store) == []
+    check(store, tmp_path)
+    assert Ledger.open(store, task(tmp_path)).attempt.epoch == 2
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"execution": 1}', '{"execution": null}', "[" * 100_000])
+def test_a_verdict_that_cannot_be_read_is_none(store, tmp_path, content):
+    (tmp_path / "verdict.json").write_text(content)
+    check(store, tmp_path)
+
+
+def test_a_verdict_without_a_message_gets_one(store, tmp_path):
+    (tmp_path / "verdict.json").write_text('{"execution": "exec-1"}')
+    with pytest.raises(NoProgress, match="exec-1 made no progress"):
+        check(store, tmp_path)
+
+
 def test_a_reason_that_only_another_version_knows_is_read_as_none(store, tmp_path):
     attempt(store, tmp_path, "evicted", durable=4)
     (record,) = ledger.read_all(store)
