@@ -1,9 +1,13 @@
-"""The gRPC status that tells the engine: the object exists, keep it in the state, but it is not finished."""
+"""The gRPC status that tells the engine: the object exists, keep it in the state, but it is not finished.
+
+The message is Google's own: the SDK's copy of it cannot be loaded in a process that has loaded Google's clients.
+"""
 
 from __future__ import annotations
 
 import grpc
-from pulumi.runtime.proto import provider_pb2, status_pb2
+from google.rpc import status_pb2
+from pulumi.runtime.proto import provider_pb2
 
 from localcloud.provider.lifecycle import Partial
 from localcloud.provider.values import to_struct

@@ -10,7 +10,8 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf import empty_pb2
-from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
+from google.rpc import status_pb2
+from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from localcloud.provider import resource
 from localcloud.provider.errors import ApiError

@@ -31,6 +31,7 @@ IMPORTED_AS = {
     "google-cloud-logging": ("google.cloud.logging", "google.cloud.logging_v2"),
     "google-cloud-run": ("google.cloud.run_v2",),
     "google-cloud-storage": ("google.cloud.storage",),
+    "googleapis-common-protos": ("google.rpc",),
     "grpcio": ("grpc",),
     "protobuf": ("google.protobuf",),
     "pyyaml": ("yaml",),
@@ -51,12 +52,21 @@ def required(name: str) -> set[str]:
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Full names of what a file imports at any depth, its own package's relative imports left out."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    """Full names of what a file imports at any depth.
+
+    Left out: its own package's relative imports, and what only a type checker imports.
+    """
+    waiting: list[ast.AST] = [ast.parse(path.read_text())]
+    while waiting:
+        node = waiting.pop()
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            waiting += node.orelse
+        else:
+            waiting += ast.iter_child_nodes(node)
 
 
 def is_of(name: str, module: str) -> bool:
