@@ -4,7 +4,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test lint requirements clean
+.PHONY: help setup rehearse test bench lint requirements clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +19,10 @@ rehearse: setup ## deploy into the local cloud, run, preempt, kill, resume, prov
 
 test: setup lint ## every tier of tests
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+bench: setup ## measure the checkpoint engine against its peers (about a quarter of an hour); writes build/bench.json
+	@$(PYTHON) -m localcloud.toolchain.setup --bench
+	@build/bench-venv/bin/python -m bench
 
 lint: setup ## style and types
 	@$(BIN)/ruff check --quiet .

@@ -59,8 +59,10 @@ def install_packages(tree: Path, requirements: Path, *, cpu_torch: bool) -> Path
     )
 
 
-def install_policy_packages(tree: Path, pack: Path, requirements: Path) -> Path:
-    """Make `pack`/.venv hold exactly `requirements`: a policy pack's dependencies exclude the program's.
+def install_apart(tree: Path, venv: Path, requirements: Path) -> Path:
+    """Make `venv` hold exactly `requirements`, which do not fit or do not belong into the tree's own environment.
+
+    Returns its interpreter.
 
     Raises:
         SetupError: as for `install_packages`.
@@ -69,7 +71,7 @@ def install_policy_packages(tree: Path, pack: Path, requirements: Path) -> Path:
     def install(uv: Uv) -> None:
         uv("pip", "sync", "--require-hashes", requirements)
 
-    return _environment(tree, pack / ".venv", install, made_from=[requirements.read_text()])
+    return _environment(tree, venv, install, made_from=[requirements.read_text()])
 
 
 Uv = Callable[..., None]

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from localcloud.toolchain.google_provider import install_google_provider
-from localcloud.toolchain.packages import compile_requirements, install_packages, install_policy_packages
+from localcloud.toolchain.packages import compile_requirements, install_apart, install_packages
 from localcloud.toolchain.pulumi_cli import VERSION, install_pulumi
 from localcloud.toolchain.steps import SetupError, fail, say
 
@@ -22,12 +22,16 @@ def main() -> None:
     parser.add_argument(
         "--requirements", type=Path, default=Path("requirements/dev.txt"), help="hash-pinned requirements"
     )
+    parser.add_argument("--bench", action="store_true", help="only make the benchmarks' environment")
     parser.add_argument("--compile", action="store_true", help="only pin requirements/*.in again")
     arguments = parser.parse_args()
     tree = Path.cwd()
     try:
         if arguments.compile:
             compile_requirements(tree)
+        elif arguments.bench:
+            say("Python packages of the benchmarks (bench.txt)")
+            install_apart(tree, tree / "build" / "bench-venv", tree / "requirements" / "bench.txt")
         else:
             set_up(tree, arguments.requirements)
     except SetupError as error:
@@ -46,7 +50,7 @@ def set_up(tree: Path, requirements: Path) -> None:
     say(f"[1/4] Python packages ({requirements.name}{', torch for CPU' if cpu_torch else ''})")
     python = install_packages(tree, tree / requirements, cpu_torch=cpu_torch)
     say("[2/4] Python packages of the policy pack")
-    install_policy_packages(tree, tree / "policies", tree / "requirements" / "policies.txt")
+    install_apart(tree, tree / "policies" / ".venv", tree / "requirements" / "policies.txt")
     say(f"[3/4] Pulumi CLI {VERSION}")
     pulumi = install_pulumi(python, logs)
     say("[4/4] Google provider plugin")
