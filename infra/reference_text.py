@@ -6,7 +6,7 @@ HEAD = """\
 Every key of a stack file. Written by `python -m infra.reference` from `infra/settings.py`; a test holds it to the code.
 
     pulumi config set gpujob:KEY VALUE                     # a text, number or boolean
-    pulumi config set --path 'gpujob:workloadArgs[0]' VALUE  # an item of a list
+    pulumi config set --type string --path 'gpujob:workloadArgs[0]' -- --steps  # an item of a list
     pulumi config set --path 'gpujob:labels.team' VALUE      # an entry of a map
 
 Two keys of the Google provider must be set: `gcp:project` and `gcp:region`. A key that does not exist, a value that
