@@ -1,6 +1,6 @@
 """Log lines: one JSON object a line with `severity` on Cloud Run, text on a terminal.
 
-Each line is a single `os.write`, so nothing is buffered and `os._exit` loses nothing.
+Lines are written as they come, so nothing is buffered and `os._exit` loses nothing.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import json
 import logging
 import math
 import os
+import select
+import threading
 import time
 import traceback
 from contextlib import suppress
@@ -77,7 +79,20 @@ def _finite(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def hurry() -> None:
+    """From now on no line waits for a reader: one that stdout does not take at once is lost."""
+    _hurried.set()
+
+
+_hurried = threading.Event()
+_PIPE_TAKES_BYTES = 4096
+"""A pipe that is writable has room for so much (PIPE_BUF)."""
+
+
 def _write(line: bytes) -> None:
-    with suppress(OSError):  # a closed stdout must not end a training run
+    with suppress(OSError, ValueError):  # a closed stdout must not end a training run
         while line:
-            line = line[os.write(1, line) :]
+            if select.select([], [1], [], 0.1)[1]:
+                line = line[os.write(1, line[:_PIPE_TAKES_BYTES] if _hurried.is_set() else line) :]
+            elif _hurried.is_set():
+                return

@@ -50,25 +50,34 @@ def session(
     every_steps: save after so many steps; without it as often as 1 % of the time allows, at most `every_minutes` apart.
     keep: how many verified checkpoints stay (2 or more).
     identity: JSON values that must be equal when the state is resumed, unless `fork`.
-    start, shutdown: given by `python -m app`; a script of your own leaves them out.
+    start, shutdown: given by `python -m app`; a script of your own leaves them out, and what it does not catch then
+    ends it with the exit code of docs/exit-codes.md.
 
-    Raises Refusal (trying again cannot help) and TryAgain (storage trouble) with a message to act on.
+    Raises Refusal (trying again cannot help) and TryAgain (storage trouble) with a message to act on, ValueError for
+    arguments that mean nothing.
     """
+    import math
     import os
 
     from app import shutdown as stopping
     from app import startup
     from app.contract import Task
+    from app.loop import script
+    from app.loop.identity import as_json
     from app.loop.interval import AtRisk, EverySteps
     from app.loop.options import Options
     from app.loop.program import Program
     from app.loop.run import Run
 
-    if total_steps < 0 or (every_steps is not None and every_steps < 1) or keep < 2:
-        raise ValueError("total_steps must be 0 or more, every_steps 1 or more, keep 2 or more")
+    if total_steps < 0 or (every_steps is not None and every_steps < 1) or keep < 2 or log_every < 1:
+        raise ValueError("total_steps must be 0 or more, every_steps and log_every 1 or more, keep 2 or more")
+    if not 0 < every_minutes < math.inf:
+        raise ValueError(f"every_minutes is {every_minutes}; it must be more than 0, and finite")
+    identity = as_json(identity or {})
     shutdown = shutdown or stopping.process
     if start is None:
         shutdown.install()
+        script.end_with_an_exit_code(shutdown)
         task = Task.from_environment(os.environ)
         start = startup.begin(task, startup.open_store(task))
     program = Program(model=model, optimizer=optimizer, scheduler=scheduler, scaler=scaler, data=data, extra=extra)
@@ -77,7 +86,7 @@ def session(
         interval=EverySteps(every_steps) if every_steps else AtRisk(every_minutes),
         keep=keep,
         log_every=log_every,
-        identity=identity or {},
+        identity=identity,
         fork=fork,
     )
     return Run(program, options, start, shutdown)

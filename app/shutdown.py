@@ -77,6 +77,11 @@ class Shutdown:
         """Hear SIGTERM and SIGINT from now on. Only from the main thread; a second call does nothing."""
         if self._write_fd >= 0:
             return
+        if threading.current_thread() is not threading.main_thread():
+            raise RuntimeError(
+                "Signals can be taken over in the main thread only, and without that a stop would save nothing. Call "
+                "app.shutdown.process.install() there first; the session itself may then run in this thread."
+            )
         self._read_fd, self._write_fd = os.pipe()
         os.set_blocking(self._write_fd, False)
         self._arm()
@@ -118,6 +123,7 @@ class Shutdown:
         self._noticed_at = self._clock()
         self.noticed.set()
         threading.Thread(target=self._leave_at_deadline, name="stop-deadline", daemon=True).start()
+        _hurry()
         _announce(name)
         self._announced.set()
         if self.on_stop is None:
@@ -195,6 +201,12 @@ def _announce(name: str) -> None:
         _log("Received SIGTERM signal from platform. Initiating graceful shutdown...", severity="WARNING")
     else:
         _log(f"Received {name}. Initiating graceful shutdown...", severity="WARNING")
+
+
+def _hurry() -> None:
+    from app import logs  # late: the handlers come before this import
+
+    logs.hurry()
 
 
 def _log(message: str, severity: str = "INFO") -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from app import logs, provenance
@@ -28,6 +28,13 @@ class Ending:
     total_steps: int
     last_step: Callable[[], int]
     """The step the program is in."""
+
+    def is_yet_to_come(self) -> None:
+        """A session begins: one before it in this attempt, complete, was not the end."""
+        self.shutdown.on_stop = None
+        ledger = self.start.ledger
+        if ledger.record.reason is Reason.FINISHED:
+            ledger.record = replace(ledger.record, ended_at=None, exit_code=None, reason=None)
 
     def in_ledger(self, code: int, reason: Reason) -> None:
         """The first end that is told counts."""

@@ -6,6 +6,10 @@ once, wherever the training thread is; that thread stops at the gate when it get
 half updated, or the scheduler not yet advanced) only the next boundary is worth saving, so the stop waits for it and
 holds the thread there.
 
+CLEAN is a claim about optimizers. A program that changes parameters by hand (a moving average at the top of the body)
+breaks it while the save runs, so it is asked for again when every byte is written: a save that fails it is given up,
+and the step counts as DIRTY.
+
 Saving "the last boundary" in a DIRTY step would mix two steps; see docs/decisions.md for how that was found.
 """
 
@@ -38,6 +42,8 @@ class Gate(Generic[B]):
         self._boundary: B | None = None
         self._closed = False
         self._settled: B | None = None
+        self._held_at: B | None = None
+        self._held = False
 
     @property
     def phase(self) -> Phase:
@@ -53,22 +59,27 @@ class Gate(Generic[B]):
             self._boundary = boundary
             self._phase = Phase.CLEAN
             if self._closed:
-                self._settled = boundary
-                self._hold()
+                self._settled = self._held_at = boundary
+                self._hold()  # for good: `confirm` gives up no boundary at which the thread is held
+                raise AssertionError
+
+    def pass_by(self) -> None:
+        """Training thread: a boundary that cannot be saved, nor can what is after it."""
+        with self._changed:
+            self._hold()
+            self._phase = Phase.DIRTY
 
     def enter_update(self) -> None:
-        """Training thread, from the optimizer's pre-hook: parameters change next. No return if a stop holds them."""
+        """Training thread, from the optimizer's pre-hook: parameters change next. A stop that saves holds them here."""
         with self._changed:
-            if self._settled is not None:
-                self._hold()
+            self._hold()
             if self._phase is Phase.CLEAN:
                 self._phase = Phase.DIRTY
 
     def wait_if_held(self) -> None:
         """Training thread, in other long loops: no use in going on while a stop saves."""
         with self._changed:
-            if self._settled is not None:
-                self._hold()
+            self._hold()
 
     def finish(self) -> None:
         """Training thread: no boundary will come any more."""
@@ -90,7 +101,27 @@ class Gate(Generic[B]):
             self._changed.wait_for(lambda: self._settled is not None or self._phase is Phase.FINISHED, timeout_s)
             return self._settled
 
+    @property
+    def is_holding(self) -> bool:
+        """Whether the training thread has come to a place where it is held."""
+        return self._held
+
+    def confirm(self, boundary: B) -> bool:
+        """Saver: whether the settled `boundary` still is what parameters hold. If not, `settled` gives the next one."""
+        with self._changed:
+            if self._held_at is boundary or self._clean_is_proven(boundary):
+                return True
+            if self._held_at is None:
+                self._settled = None
+                if self._phase is Phase.CLEAN:
+                    self._phase = Phase.DIRTY
+                self._changed.notify_all()
+            return False
+
     def _hold(self) -> None:
+        """While a stop has a boundary settled."""
+        self._held = True
         self._changed.notify_all()
-        while True:
+        while self._settled is not None:
             self._changed.wait()
+        self._held = False

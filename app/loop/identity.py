@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from app import logs
@@ -9,6 +10,24 @@ from app.contract import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+def as_json(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """As a manifest gives it back. Raises ValueError, naming the key, for what JSON turns into something else."""
+    found = dict[str, Any]()
+    for key, value in identity.items():
+        try:
+            (came_back,) = json.loads(json.dumps({key: value}, allow_nan=False)).items()
+        except (TypeError, ValueError):
+            came_back = (None, None)
+        if came_back != (key, value):
+            raise ValueError(
+                f"identity[{key!r}] is {value!r}, which is not the same after a way through JSON, so no checkpoint "
+                "could ever be resumed with it. Use text, whole or finite numbers, true, false, None, and lists and "
+                "dicts of them with text as keys: str(path), list(shape)."
+            )
+        found[key] = came_back[1]
+    return found
 
 
 def differences(saved: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:

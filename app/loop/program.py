@@ -2,27 +2,30 @@
 
 Captured at each boundary, because forward passes and user code change it at any time: step, random generators, data
 position, scheduler, scaler, parameter groups, buffers, extra state. Read only while nothing may change it: parameters
-and optimizer state, which change behind the optimizer's gate.
+and optimizer state, which change behind the optimizer's gate, and gradients that no optimizer has used yet.
 """
 
 from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, runtime_checkable
 
 from app.contract import Refusal
 from app.loop import rng, scaler
-from app.loop.accumulation import Accumulation, parameters
-from app.loop.restoring import load_model, load_optimizer
+from app.loop.accumulation import Accumulation, is_still, parameters
+from app.loop.restoring import load_gradients, load_model, load_optimizer
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
     from torch.amp.grad_scaler import GradScaler
     from torch.optim import Optimizer
+    from typing_extensions import TypeIs
+
+    from app.loop.accumulation import Mark
 
 T = TypeVar("T")
 
@@ -48,6 +51,8 @@ class Boundary:
     """Optimizer key -> its parameter groups without the parameters."""
     versions: int
     """Sum of the parameters' version counters: a hint that something changed them past the gate."""
+    pending: dict[str, Mark]
+    """Parameter's name -> its gradient, where no optimizer has used it: part of the state."""
 
 
 class Program:
@@ -71,6 +76,7 @@ class Program:
         self.others = _stateful("data", data) | _stateful("extra", extra)
         self.start_step = start_step
         self._parameters = [p for model in self.models.values() for p in model.parameters()]
+        self._named_parameters = _by_name(self.models, _of_torch_kind(self.optimizers))
         self._concerning: dict[int, object] = {id(each): each for each in self.optimizers.values()}
         self._accumulation = Accumulation()
 
@@ -90,12 +96,16 @@ class Program:
         return True
 
     def update_begins(self, optimizer: Optimizer) -> None:
-        """From the gate: this optimizer's hook fires, and its gradients are being used up."""
+        """From the gate: this optimizer's hook fires."""
         self._accumulation.update_begins(optimizer)
 
-    def half_accumulated(self) -> bool:
-        """Once at each boundary: whether gradients are pending that no optimizer has used."""
-        return self._accumulation.is_half_done(_of_torch_kind(self.optimizers.values()))
+    def update_ended(self, optimizer: Optimizer) -> None:
+        """Its gradients are used up."""
+        self._accumulation.update_ended(optimizer)
+
+    def unsavable_gradients(self, boundary: Boundary) -> list[str]:
+        """Parameters with a pending gradient for which a checkpoint has no form."""
+        return [name for name in boundary.pending if not _is_dense(self._named_parameters[name].grad)]
 
     def capture(self, step: int) -> Boundary:
         """Everything volatile, copied."""
@@ -113,19 +123,22 @@ class Program:
             for key, optimizer in self.optimizers.items()
             if (found := getattr(optimizer, "param_groups", None)) is not None
         }
-        return Boundary(step, volatile, buffers, groups, self._versions())
+        pending = self._accumulation.pending(self._named_parameters)
+        return Boundary(step, volatile, buffers, groups, self._versions(), pending)
 
     def untouched_since(self, boundary: Boundary) -> bool:
         """Whether parameters and optimizer state certainly are those of `boundary`, given that no gate fired since.
 
         True for a boundary that has nothing to save. Otherwise each optimizer must have been seen to fire the gate
-        (one that is not a torch optimizer, or whose `step` was replaced, never does), and no parameter's version may
-        have moved.
+        (one that is not a torch optimizer, or whose `step` was replaced, never does), and neither a parameter's
+        version nor a pending gradient may have moved.
         """
         if not self.has_live_tensors or boundary.step == self.start_step:
             return True
         seen = bool(self.optimizers) and all(self._accumulation.was_seen(each) for each in self.optimizers.values())
-        return seen and self._versions() == boundary.versions
+        if not seen or self._versions() != boundary.versions:
+            return False
+        return all(is_still(mark, self._named_parameters[name].grad) for name, mark in boundary.pending.items())
 
     def state(self, boundary: Boundary) -> dict[str, Any]:
         """The whole state at `boundary`; tensors of parameters and optimizers are the live ones."""
@@ -140,12 +153,18 @@ class Program:
                 pairs = zip(live["param_groups"], boundary.groups[key], strict=True)
                 live = {**live, "param_groups": [{**captured, "params": group["params"]} for group, captured in pairs]}
             state[key] = live
+        if boundary.pending:
+            state["gradients"] = {
+                name: gradient if bool(gradient.any()) else 0
+                for name in boundary.pending
+                if _is_dense(gradient := self._named_parameters[name].grad)
+            }
         return state
 
     def restore(self, state: dict[str, Any]) -> None:
         """Put a loaded state back, exactly. Raises Refusal naming what does not fit."""
         expected = {*self.models, *self.optimizers, *self.schedulers, *self.scalers, *self.others}
-        present = set(state) - {"step", "rng"}
+        present = set(state) - {"step", "rng", "gradients"}
         if expected != present:
             raise Refusal(
                 f"The checkpoint holds the state of {sorted(present)}, this program has {sorted(expected)}. Give the "
@@ -159,6 +178,7 @@ class Program:
             load_optimizer(key, optimizer, state[key])
         for key, each in self.scalers.items():
             scaler.restore(each, state[key])
+        load_gradients(self._named_parameters, state.get("gradients", {}))
         for key, each in self.others.items():
             each.load_state_dict(state[key])
         rng.restore(state["rng"])  # last: the data loader above may draw while it finds its position
@@ -187,9 +207,24 @@ class Program:
         return sum(p._version for p in self._parameters if not p.is_inference())
 
 
-def _of_torch_kind(optimizers: Iterable[Optimizer | Stateful]) -> list[Optimizer]:
+def _is_dense(gradient: torch.Tensor | None) -> TypeIs[torch.Tensor]:
+    import torch
+
+    return gradient is not None and gradient.layout is torch.strided
+
+
+def _by_name(models: Mapping[str, nn.Module], optimizers: Mapping[str, Optimizer]) -> dict[str, nn.Parameter]:
+    """Every parameter once: under its model's key and its name there, or its optimizer's key and its number."""
+    found = {f"{key}.{name}": each for key, model in models.items() for name, each in model.named_parameters()}
+    known = {id(each) for each in found.values()}
+    for key, optimizer in optimizers.items():
+        found |= {f"{key}.{n}": each for n, each in enumerate(parameters(optimizer)) if id(each) not in known}
+    return found
+
+
+def _of_torch_kind(optimizers: Mapping[str, Optimizer | Stateful]) -> dict[str, Optimizer]:
     """Those with parameter groups: of any other neither parameters nor gradients are known."""
-    return [cast("Optimizer", each) for each in optimizers if hasattr(each, "param_groups")]
+    return {key: cast("Optimizer", each) for key, each in optimizers.items() if hasattr(each, "param_groups")}
 
 
 def _named(role: str, given: Any) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from app.contract import Refusal
 from app.loop.accumulation import parameters
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from torch import nn
     from torch.optim import Optimizer
 
@@ -47,6 +49,23 @@ def load_optimizer(key: str, optimizer: Optimizer | Stateful, saved: dict[str, A
     for parameter, index in zip(parameters(optimizer), indices, strict=True):
         if index in saved["state"]:
             optimizer.state[parameter] = _exact(optimizer.state[parameter], saved["state"][index])
+
+
+def load_gradients(named: Mapping[str, nn.Parameter], saved: dict[str, Any]) -> None:
+    """Gradients that were pending; 0 stands for zeros, and every other parameter has none. Raises Refusal."""
+    if unknown := sorted(saved.keys() - named.keys()):
+        raise Refusal(
+            f"The checkpoint holds unused gradients of {', '.join(unknown[:NAMED])}, which this program does not have. "
+            "Give the session the same model and optimizer under the same names. The checkpoint was not changed."
+        )
+    for name, parameter in named.items():
+        gradient = saved.get(name)
+        if gradient is None:
+            parameter.grad = None
+        elif hasattr(gradient, "dtype"):
+            parameter.grad = gradient.to(parameter.device)
+        else:
+            parameter.grad = parameter.detach().new_zeros(parameter.shape)
 
 
 def _exact(loaded: Any, saved: Any) -> Any:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+import os
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, runtime_checkable
 
 from app import logs, provenance
 from app.checkpoint import codec
 from app.checkpoint.line import Line
 from app.checkpoint.writer import Origin
 from app.contract import ExitCode, Reason, TaskError
-from app.loop import handoff
+from app.loop import handoff, rng
 from app.loop.curve import Curve
 from app.loop.ending import Ending
 from app.loop.gate import Gate, Phase
@@ -19,7 +20,7 @@ from app.loop.saver import Saver, Statistics
 from app.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import TracebackType
 
     from torch.optim import Optimizer
@@ -32,6 +33,13 @@ if TYPE_CHECKING:
     from app.startup import Start
 
 T = TypeVar("T")
+
+
+@runtime_checkable
+class Holdable(Protocol):
+    """Data that asks before each batch whether a stop holds the program."""
+
+    hold: Callable[[], None]
 
 
 class Run:
@@ -53,7 +61,10 @@ class Run:
         self._end = options.total_steps
         self._complete = False
         self._warned = False
-        self._unhook: RemovableHandle | None = None
+        self._told_unsavable = False
+        self._unhook: list[RemovableHandle] = []
+        self._pid = os.getpid()
+        self._generators: dict[str, Any] | None = None
         self._saver: Saver | None = None
         self._schedule: Schedule | None = None
 
@@ -68,6 +79,7 @@ class Run:
         return self._first
 
     def __enter__(self) -> Run:
+        self._ending.is_yet_to_come()
         resumed_from = self._resume()
         codec.encode(self._program.state(self._program.capture(self._first)))  # what cannot be saved is refused now
         self._schedule = Schedule(self._options.interval, self._start.clock, self._first)
@@ -84,9 +96,13 @@ class Run:
         )
         self._saver.start()
         if self._program.optimizers:
-            from torch.optim.optimizer import register_optimizer_step_pre_hook
+            from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-            self._unhook = register_optimizer_step_pre_hook(self._before_update)
+            self._unhook.append(register_optimizer_step_pre_hook(self._before_update))
+            self._unhook.append(register_optimizer_step_post_hook(self._after_update))
+        for each in self._program.others.values():
+            if isinstance(each, Holdable):
+                each.hold = self._gate.wait_if_held
         self._shutdown.before_leaving(self._ending.in_ledger)
         return self
 
@@ -129,6 +145,8 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if os.getpid() != self._pid:
+            return  # a forked child that ends: threads, hooks and the line are its parent's
         self._watchdog.stop()
         if self._shutdown.noticed.is_set() and not self._complete:
             self._leave_after_stop(error)
@@ -140,6 +158,9 @@ class Run:
                 self._ending.left_early()
         finally:
             self._release()
+        if self._shutdown.noticed.is_set() and not (self._complete and error is None):
+            self._ending.in_ledger(ExitCode.STOPPED, Reason.STOPPED)
+            self._ending.leave_stopped()  # it came while what was begun was brought to its end
         if isinstance(error, TaskError):
             self._ending.in_ledger(error.exit_code, error.reason)
         elif error is not None:
@@ -161,6 +182,7 @@ class Run:
         name = str(loaded.name)
         refuse_another(name, loaded.head.identity, self._identity, fork=self._options.fork)
         self._program.restore(loaded.state)
+        self._generators = loaded.state["rng"]
         self._first = self._step = loaded.head.step
         self._start.ledger.resumed(name, self._first)
         logs.info(f"Resuming from checkpointed step {self._first}.", step=self._first, checkpoint=name)
@@ -172,13 +194,20 @@ class Run:
             self._gate.enter_update()
             self._program.update_begins(optimizer)
 
+    def _after_update(self, optimizer: Optimizer, *_: object) -> None:
+        if self._program.concerns(optimizer):
+            self._program.update_ended(optimizer)
+
     def _at_boundary(self, step: int) -> None:
         self._step = step
         self._shutdown.rearm()
         self._watchdog.beat()
-        if self._program.half_accumulated():
-            return  # the boundary before stays the one to save
+        if step == self._first and self._generators is not None:
+            rng.restore(self._generators)  # whatever was drawn since the session began was drawn the first time too
         boundary = self._program.capture(step)
+        if not self._is_savable(boundary):
+            self._gate.pass_by()
+            return
         self._gate.pass_boundary(boundary)
         if step == self._first:
             self._begin()
@@ -195,6 +224,17 @@ class Run:
         if self._schedule.due(step, save_cost_s=saves.seconds, failures_in_a_row=saves.failures_in_a_row):
             self._save(boundary, self._schedule)
 
+    def _is_savable(self, boundary: Boundary) -> bool:
+        """The first boundary always: a stop then has nothing to save."""
+        unsavable = self._program.unsavable_gradients(boundary)
+        if unsavable and not self._told_unsavable:
+            self._told_unsavable = True
+            logs.warning(
+                f"No optimizer has used the sparse gradient of {unsavable[0]}, and a checkpoint has no form for it. "
+                "Step boundaries at which there is one are not saved."
+            )
+        return not unsavable or boundary.step == self._first
+
     def _begin(self) -> None:
         """At the first boundary a stop has something to hold on to."""
         self._shutdown.on_stop = self._live_saver.on_stop
@@ -206,7 +246,14 @@ class Run:
         """Copy the state here, at the boundary, and write the copy in the background."""
         logs.info("Saving checkpoint...", step=boundary.step)
         self._live_saver.wait()
-        self._live_saver.submit(boundary.step, codec.encode(self._program.state(boundary)).copied())
+        try:
+            snapshot = codec.encode(self._program.state(boundary)).copied()
+        except codec.Unsavable:
+            raise
+        except Exception as error:  # no memory for a copy just now is no reason to end
+            self._live_saver.failed(boundary.step, error)
+        else:
+            self._live_saver.submit(boundary.step, snapshot)
         schedule.saving(boundary.step)
 
     def _hand_off(self, boundary: Boundary) -> None:
@@ -229,8 +276,8 @@ class Run:
             saver.save_now(boundary.step, codec.encode(self._program.state(boundary)))
 
     def _release(self) -> None:
-        if self._unhook is not None:
-            self._unhook.remove()
+        for hook in self._unhook:
+            hook.remove()
         self._live_saver.close()
         if not self._complete:
             self._shutdown.on_stop = None

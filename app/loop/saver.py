@@ -31,6 +31,16 @@ class SaveFailed(TryAgain):
     """A save that the task cannot end without did not succeed."""
 
 
+STOP_PAUSES_S = (0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0, 1.0)
+"""Between tries of the save at a stop, as long as another one fits."""
+SETTLE_S = 0.05
+"""A parameter's version rises when the operation that writes it ends: one under way must get there to be seen."""
+
+
+class Moved(Exception):  # noqa: N818
+    """Parameters changed past the gate while the last boundary was saved."""
+
+
 @dataclass
 class Statistics:
     """What saves cost so far."""
@@ -135,23 +145,30 @@ class Saver:
             elif closing:
                 return
 
-    def _write(self, step: int, snapshot: Encoded) -> None:
+    def failed(self, step: int, error: Exception) -> None:
+        """Tell and count a save that failed; the schedule tries another."""
+        statistics, self._error = self.statistics, error
+        statistics.failures += 1
+        statistics.failures_in_a_row += 1
+        detail = str(error) if isinstance(error, OSError) else "".join(traceback.format_exception(error)).rstrip()
+        logs.error(
+            f"Saving step {step} failed ({detail}); that is failure {statistics.failures}. The last durable checkpoint "
+            f"is step {statistics.durable_step}, and the save is tried again.",
+            step=step,
+        )
+
+    def _write(self, step: int, snapshot: Encoded, before_publish: Callable[[], None] = lambda: None) -> None:
+        """Raises what `before_publish` does when that is Moved."""
         statistics, began = self.statistics, self.clock.now_s()
         try:
-            name = self.line.commit(step, snapshot, self.origin)
+            name = self.line.commit(step, snapshot, self.origin, before_publish)
+        except Moved:
+            raise
         except Superseded as superseded:
             logs.error(str(superseded))
             self.shutdown.leave(superseded.exit_code, superseded.reason)
         except Exception as error:
-            self._error = error
-            statistics.failures += 1
-            statistics.failures_in_a_row += 1
-            detail = str(error) if isinstance(error, OSError) else "".join(traceback.format_exception(error)).rstrip()
-            logs.error(
-                f"Saving step {step} failed ({detail}); that is failure {statistics.failures}. Training goes on; the "
-                f"last durable checkpoint is step {statistics.durable_step}, and the save is tried again.",
-                step=step,
-            )
+            self.failed(step, error)
             return
         self._error = None
         statistics.failures_in_a_row = 0
@@ -166,38 +183,71 @@ class Saver:
         )
 
     def _save_for_stop(self) -> None:
-        """CLEAN: save the last boundary. DIRTY: wait for the next while a save fits. Else: trust the last."""
+        """CLEAN: save the last boundary. DIRTY: wait for the next while a save fits. Else: trust the last.
+
+        A save that fails is tried again while another one fits. Returns only if the training thread makes the last one.
+        """
+        for pause_s in (*STOP_PAUSES_S, None):
+            boundary = self._boundary_for_stop()
+            while boundary is not None and not self._save_boundary(boundary):
+                boundary = self._boundary_for_stop()
+            if boundary is None or self.statistics.durable_step >= boundary.step:
+                break
+            if pause_s is not None:
+                self.clock.sleep(pause_s)
+        if not self.gate.work_is_over:
+            self.shutdown.leave(ExitCode.STOPPED, Reason.STOPPED)
+
+    def _boundary_for_stop(self) -> Boundary | None:
+        """What to save now, or None: then the log says why, unless the work is over."""
         estimate = self.statistics.seconds
         boundary = self.gate.settled(self.shutdown.remaining_s() - estimate)
         durable, left = self.statistics.durable_step, self.shutdown.remaining_s()
         if boundary is None:
-            if self.gate.work_is_over:
-                return  # the training thread makes the final save, or says how it failed
-            logs.warning(
-                f"No step boundary came within the grace period; trusting the last durable checkpoint, step {durable}."
-            )
-        elif boundary.step <= durable:
+            if not self.gate.work_is_over:
+                logs.warning(
+                    "No step boundary came within the grace period; trusting the last durable checkpoint, step "
+                    f"{durable}."
+                )
+            return None
+        if boundary.step <= durable:
             logs.info(
                 f"Step {boundary.step} needs no saving: nothing was done since."
                 if boundary.step
                 else "Nothing to save yet."
             )
-        elif estimate > left:
+            return None
+        if estimate > left:
             logs.warning(
                 f"A save takes {estimate:.1f} s and {left:.1f} s are left; trusting the last checkpoint, step "
                 f"{durable}."
             )
-        else:
-            logs.info(
-                "Saving checkpoint...",
-                step=boundary.step,
-                grace_left_s=round(left, 2),
-                save_estimate_s=round(estimate, 2),
+            return None
+        logs.info(
+            "Saving checkpoint...",
+            step=boundary.step,
+            grace_left_s=round(left, 2),
+            save_estimate_s=round(estimate, 2),
+        )
+        return boundary
+
+    def _save_boundary(self, boundary: Boundary) -> bool:
+        """False if the boundary was no longer there to be saved; another one then comes."""
+
+        def is_still_there() -> None:
+            if not self.gate.is_holding:
+                self.clock.sleep(SETTLE_S)
+            if not self.gate.confirm(boundary):
+                raise Moved
+
+        try:
+            self._write(boundary.step, codec.encode(self.state_of(boundary)), is_still_there)
+        except Moved:
+            logs.warning(
+                f"Parameters changed past the optimizer while step {boundary.step} was saved, so that save is given "
+                "up; the next step boundary is saved instead."
             )
-            try:
-                self._write(boundary.step, codec.encode(self.state_of(boundary)))
-            except Exception as error:
-                logs.failure(
-                    f"Saving step {boundary.step} failed; trusting the last durable checkpoint, step {durable}.", error
-                )
-        self.shutdown.leave(ExitCode.STOPPED, Reason.STOPPED)
+            return False
+        except Exception as error:
+            self.failed(boundary.step, error)
+        return True

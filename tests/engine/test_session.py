@@ -12,6 +12,8 @@ import torch
 from torch import nn
 
 from app import session, startup
+from app.checkpoint.codec import Encoded
+from app.checkpoint.directory import DirectoryStore
 from app.contract import Refusal, Task
 from app.loop.program import Program
 from app.loop.run import Run
@@ -47,9 +49,16 @@ class Loop:
         self.optimizer.step()
 
     def run(
-        self, root: Path, total: int = 12, *, every: int = 100, stop_at: int | None = None, kill_at: int | None = None
+        self,
+        root: Path,
+        total: int = 12,
+        *,
+        every: int = 100,
+        stop_at: int | None = None,
+        stop_on: threading.Event | None = None,
+        kill_at: int | None = None,
     ) -> dict[str, torch.Tensor] | None:
-        """Returns the weights. With `stop_at` a stop comes after that step's body, with `kill_at` a kill before it."""
+        """Returns the weights. A stop comes after the body of `stop_at` or on the event, a kill before `kill_at`."""
         left = threading.Event()
 
         def exit_process(_code: int) -> NoReturn:
@@ -69,7 +78,7 @@ class Loop:
                     if step == stop_at:
                         shutdown.request()
 
-        if stop_at is None:
+        if stop_at is None and stop_on is None:
             try:
                 attempt()
             except Interrupted:
@@ -77,6 +86,9 @@ class Loop:
         else:
             thread = threading.Thread(target=attempt, daemon=True)
             thread.start()
+            if stop_on is not None:
+                assert stop_on.wait(120)
+                shutdown.request()
             assert left.wait(120)
             until_still(thread)
         return {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
@@ -98,18 +110,173 @@ class MicroSteps(Loop):
             self.optimizer.zero_grad()
 
 
-def test_a_boundary_with_half_accumulated_gradients_is_not_saved(tmp_path):
+def test_a_stop_in_the_middle_of_an_accumulation_loses_no_gradient(tmp_path):
     for name in ("truth", "line"):
         (tmp_path / name).mkdir()
     truth = MicroSteps().run(tmp_path / "truth")
     MicroSteps().run(tmp_path / "line", stop_at=6)  # one micro-batch into the third group
-    assert steps_on(tmp_path / "line") == [6]
+    assert steps_on(tmp_path / "line") in ([6], [7])  # the boundary before the stop, or the next if it comes at once
     assert same(MicroSteps().run(tmp_path / "line"), truth)
 
 
-def test_a_periodic_save_that_falls_on_half_accumulated_gradients_waits_for_the_next_good_boundary(tmp_path):
-    MicroSteps().run(tmp_path, every=4, kill_at=11)
-    assert steps_on(tmp_path) == [6]
+def test_half_accumulated_gradients_are_part_of_the_state(tmp_path):
+    for name in ("truth", "line"):
+        (tmp_path / name).mkdir()
+    truth = MicroSteps().run(tmp_path / "truth")
+    MicroSteps().run(tmp_path / "line", every=4, kill_at=11)
+    assert steps_on(tmp_path / "line") == [4, 8]  # one and two micro-batches into a group
+    assert same(MicroSteps().run(tmp_path / "line"), truth)
+
+
+class Delayed(Loop):
+    """Each update uses the gradients of the step before."""
+
+    def body(self, step: int) -> None:
+        if step:
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+        self.backward()
+
+
+def test_gradients_that_the_next_step_will_use_come_back_with_the_weights(tmp_path):
+    for name in ("truth", "line"):
+        (tmp_path / name).mkdir()
+    truth = Delayed().run(tmp_path / "truth")
+    Delayed().run(tmp_path / "line", every=5, kill_at=8)
+    resumed = Delayed()
+    resumed.backward()  # gradients of its own, which the checkpoint does not know
+    assert same(resumed.run(tmp_path / "line"), truth)
+
+
+class Unused(Loop):
+    """A second optimizer's parameters get gradients that it never uses, some of them zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        first, last = self.model[0], self.model[3]
+        self.optimizer = {"a": torch.optim.Adam(first.parameters()), "b": torch.optim.Adam(last.parameters())}
+
+    def body(self, step: int) -> None:
+        self.backward()
+        self.optimizer["a"].step()
+        self.optimizer["a"].zero_grad(set_to_none=step % 2 == 0)
+        if step == 10:
+            self.optimizer["b"].step()
+
+
+def test_an_optimizer_that_does_not_use_its_gradients_keeps_nothing_from_being_saved(tmp_path):
+    for name in ("truth", "line"):
+        (tmp_path / name).mkdir()
+    truth = Unused().run(tmp_path / "truth")
+    Unused().run(tmp_path / "line", every=1, kill_at=6)
+    assert max(steps_on(tmp_path / "line")) == 6
+    Unused().run(tmp_path / "line", stop_at=8)
+    assert max(steps_on(tmp_path / "line")) == 9
+    assert same(Unused().run(tmp_path / "line"), truth)
+
+
+def test_a_stop_is_heard_though_gradients_were_there_before_the_session(tmp_path):
+    loop = Loop()
+    loop.backward()
+    loop.run(tmp_path, stop_at=7)
+    assert steps_on(tmp_path) == [8]
+
+
+def test_what_is_drawn_before_the_first_step_does_not_move_the_generators_of_a_resumed_run(tmp_path):
+    def run(root: Path, total: int) -> dict[str, torch.Tensor]:
+        loop = Loop()
+        subjects: dict[str, Any] = {"model": loop.model, "optimizer": loop.optimizer}
+        with session(total_steps=total, start=begin(root), shutdown=Shutdown(), **subjects) as run:
+            torch.rand(3)  # as iter(loader) does
+            for step in run.steps():
+                loop.body(step)
+        return loop.model.state_dict()
+
+    for name in ("truth", "line"):
+        (tmp_path / name).mkdir()
+    truth = run(tmp_path / "truth", 8)
+    run(tmp_path / "line", 5)
+    assert same(run(tmp_path / "line", 8), truth)
+
+
+class AveragedFirst(Loop):
+    """A moving average changes by hand at the top of each step, perhaps while the boundary before is saved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.average = copy.deepcopy(self.model)
+        self.subjects = {"model": {"live": self.model, "average": self.average}}
+        self.during: dict[str, threading.Event] = {}
+
+    def average_now(self) -> None:
+        with torch.no_grad():
+            for ours, live in zip(self.average.parameters(), self.model.parameters(), strict=True):
+                ours.lerp_(live, 0.1)
+
+    def body(self, step: int) -> None:
+        if step == 5 and self.during:
+            self.during["stop"].set()
+            assert self.during["writing"].wait(30)
+        self.average_now()
+        if step == 5 and self.during:
+            self.during["changed"].set()
+        super().body(step)
+
+
+def test_parameters_changed_by_hand_while_the_last_boundary_is_saved_call_that_save_off(tmp_path, monkeypatch, capfd):
+    for name in ("truth", "line"):
+        (tmp_path / name).mkdir()
+    whole = AveragedFirst()
+    whole.run(tmp_path / "truth")
+    stopped = AveragedFirst()
+    stopped.during = {name: threading.Event() for name in ("stop", "writing", "changed")}
+    create = DirectoryStore.create
+
+    def slow(self: DirectoryStore, name: str, chunks: Any) -> int:
+        if name.startswith("shards"):
+            stopped.during["writing"].set()
+            assert stopped.during["changed"].wait(30)
+        return create(self, name, chunks)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DirectoryStore, "create", slow)
+        stopped.run(tmp_path / "line", stop_on=stopped.during["stop"])
+    assert "that save is given up" in capfd.readouterr().out
+    assert steps_on(tmp_path / "line") == [6]
+    resumed = AveragedFirst()
+    resumed.run(tmp_path / "line")
+    assert same(resumed.model.state_dict(), whole.model.state_dict())
+    assert same(resumed.average.state_dict(), whole.average.state_dict())
+
+
+def test_a_save_that_fails_at_a_stop_is_tried_again_in_the_time_that_is_left(tmp_path, monkeypatch):
+    create, failures = DirectoryStore.create, [3]
+
+    def flaky(self: DirectoryStore, name: str, chunks: Any) -> int:
+        if name.startswith("shards") and failures[0]:
+            failures[0] -= 1
+            raise OSError(5, "Input/output error")
+        return create(self, name, chunks)
+
+    monkeypatch.setattr(DirectoryStore, "create", flaky)
+    Loop().run(tmp_path, stop_at=5)
+    assert (failures, steps_on(tmp_path)) == ([0], [6])
+
+
+def test_no_memory_for_a_copy_is_a_failed_save_and_no_end(tmp_path, monkeypatch, capfd):
+    copied, failures = Encoded.copied, [1]
+
+    def short_of_memory(self: Encoded) -> Encoded:
+        if failures[0]:
+            failures[0] -= 1
+            raise MemoryError("no room")
+        return copied(self)
+
+    monkeypatch.setattr(Encoded, "copied", short_of_memory)
+    monkeypatch.setattr("app.loop.interval.FIRST_AGAIN_S", 0.0)
+    Loop().run(tmp_path, every=4, total=8)
+    assert "Saving step 4 failed" in capfd.readouterr().out
+    assert 5 in steps_on(tmp_path)
 
 
 class TakingTurns(Loop):
@@ -304,3 +471,49 @@ def test_an_empty_loader_is_an_error_rather_than_an_endless_loop():
     empty = Batches(torch.utils.data.DataLoader(torch.arange(2), batch_size=3, drop_last=True))
     with pytest.raises(ValueError, match="no batches"):
         next(empty)
+
+
+@pytest.mark.parametrize("kind", ["batch sampler", "set_epoch"])
+def test_any_sampler_gives_the_same_order_again(kind):
+    from app.data import Batches
+
+    class Epochs(torch.utils.data.Sampler[int]):
+        """As torch's DistributedSampler: the order depends on the epoch that it is told."""
+
+        epoch = 0
+
+        def set_epoch(self, epoch: int) -> None:
+            self.epoch = epoch
+
+        def __len__(self) -> int:
+            return 6
+
+        def __iter__(self):
+            return iter([(index * (self.epoch + 1)) % 7 - 1 for index in range(1, 7)])
+
+    def batches() -> Batches:
+        of = torch.arange(6)
+        if kind == "set_epoch":
+            return Batches(torch.utils.data.DataLoader(of, batch_size=2, sampler=Epochs()), seed=4)
+        sampler = torch.utils.data.BatchSampler(torch.utils.data.RandomSampler(of), 2, drop_last=False)
+        return Batches(torch.utils.data.DataLoader(of, batch_sampler=sampler), seed=4)
+
+    first, whole = batches(), batches()
+    drawn = [next(whole).tolist() for _ in range(9)]
+    assert drawn[:3] != drawn[3:6]
+    for _ in range(5):
+        next(first)
+    second = batches()
+    second.load_state_dict(first.state_dict())
+    assert [next(second).tolist() for _ in range(4)] == drawn[5:]
+
+
+def test_a_loader_whose_position_cannot_be_found_again_is_refused():
+    from app.data import Batches
+
+    data = torch.arange(8)
+    with pytest.raises(Refusal, match="persistent_workers=False"):
+        Batches(torch.utils.data.DataLoader(data, num_workers=1, persistent_workers=True))
+    position = Batches(torch.utils.data.DataLoader(data)).state_dict()
+    with pytest.raises(Refusal, match="gives 5 batches an epoch, and gave 8"):
+        Batches(torch.utils.data.DataLoader(data[:5])).load_state_dict(position)

@@ -14,7 +14,7 @@ import pytest
 from app.clock import Clock
 from app.contract import Reason
 from app.loop import handoff
-from app.loop.gate import Gate
+from app.loop.gate import Gate, Phase
 from app.loop.interval import AtRisk, EverySteps, Schedule
 from app.shutdown import Shutdown
 from app.watchdog import AT_LEAST_S, Watchdog
@@ -88,6 +88,39 @@ class TestGate:
         gate.wait_if_held()
         gate.close()
         held(gate, gate.wait_if_held)
+
+    def test_a_boundary_that_is_not_there_any_more_when_it_was_written_gives_way_to_the_next(self):
+        proven = [True]
+        gate: Gate[int] = Gate(lambda _boundary: proven[0])
+        gate.pass_boundary(7)
+        gate.close()
+        assert gate.settled(0) == 7
+        proven[0] = False
+        assert not gate.confirm(7)
+        gate.enter_update()  # is let through
+        assert gate.settled(0) is None
+        held(gate, lambda: gate.pass_boundary(8))
+        assert gate.settled(0) == 8
+        assert gate.confirm(8)  # held there: nothing to prove
+
+    def test_a_thread_held_for_a_boundary_that_is_given_up_goes_on(self):
+        gate: Gate[int] = Gate(lambda _boundary: not gate.is_holding)
+        gate.pass_boundary(7)
+        gate.close()
+        thread = threading.Thread(target=gate.enter_update, daemon=True)
+        thread.start()
+        until(lambda: gate.is_holding)
+        assert not gate.confirm(7)
+        thread.join(30)
+        assert not thread.is_alive()
+
+    def test_a_boundary_that_the_thread_has_left_behind_is_proven_by_itself(self):
+        gate: Gate[int] = Gate(lambda boundary: gate.phase is Phase.CLEAN and boundary == 7 and not gate.is_holding)
+        gate.pass_boundary(7)
+        gate.close()
+        held(gate, lambda: gate.pass_boundary(8))
+        assert not gate.confirm(7)
+        assert gate.settled(0) == 8
 
 
 class TestInterval:
@@ -230,6 +263,37 @@ class TestShutdown:
         with pytest.raises(SystemExit):
             shutdown.leave(143, Reason.STOPPED)
         assert codes == [143]
+
+    def test_nobody_reading_the_log_does_not_keep_a_stopped_process(self):
+        program = """
+import os, select, threading, time
+from app import logs, shutdown
+s = shutdown.process = shutdown.Shutdown(grace_s=1.3)
+s.install()
+s.on_stop = lambda: logs.info("x" * 70000)
+writer = threading.Thread(target=lambda: [logs.info("y" * 1000) for _ in range(10**6)], daemon=True)
+writer.start()
+while select.select([], [1], [], 0)[1]:
+    time.sleep(0.001)
+os.kill(os.getpid(), 15)
+time.sleep(60)
+"""
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+            assert process.wait(30) == 143
+
+    def test_a_thread_is_told_that_signals_are_taken_over_in_the_main_thread(self):
+        told: list[BaseException] = []
+
+        def install() -> None:
+            try:
+                Shutdown().install()
+            except RuntimeError as error:
+                told.append(error)
+
+        thread = threading.Thread(target=install)
+        thread.start()
+        thread.join()
+        assert "in the main thread only" in str(told[0])
 
     def test_signals_are_taken_back_and_forked_children_do_not_announce_theirs(self):
         program = """
