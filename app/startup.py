@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app import ledger, logs
 from app.checkpoint import line
 from app.checkpoint.directory import DirectoryStore, make_directory
+from app.checkpoint.names import FOLDERS
 from app.checkpoint.patience import patiently
 from app.clock import REAL, Clock
 from app.contract import Refusal, Task
@@ -16,6 +18,7 @@ from app.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from app.checkpoint.store import Store
 
@@ -58,8 +61,17 @@ def open_store(task: Task, clock: Clock = REAL) -> DirectoryStore:
             f"CHECKPOINT_DIR {root} {found}. In a job this means that the bucket's volume is not mounted there: check "
             "the job's volume and mount path. By hand: create the directory first. Nothing was written."
         )
-    _writing(root, lambda: make_directory(task.line), clock)
+    _writing(root, lambda: _make_line(task.line), clock)
     return DirectoryStore(task.line)
+
+
+def _make_line(line: Path) -> None:
+    """Raises NotADirectoryError for a folder of it whose place is taken: a save would find out hours later."""
+    make_directory(line)
+    with os.scandir(line) as found:
+        for item in found:
+            if f"{item.name}/" in FOLDERS and not item.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, "A file has the place of this directory", item.path)
 
 
 def begin(task: Task, store: Store, clock: Clock = REAL) -> Start:

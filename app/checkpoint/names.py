@@ -15,6 +15,7 @@ CHECKPOINTS = "checkpoints/"
 SHARDS = "shards/"
 QUARANTINE = "quarantine/"
 LEDGER = "ledger/"
+FOLDERS = (CHECKPOINTS, SHARDS, QUARANTINE, LEDGER)
 LATEST = "latest.json"
 DONE = "done.json"
 

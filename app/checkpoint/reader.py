@@ -114,8 +114,8 @@ def _value(place: dict[str, Any], data: memoryview) -> Any:
     import torch
 
     kind = getattr(torch, dtype)
-    if not isinstance(kind, torch.dtype):
-        raise ValueError(f"{place['path']} is of dtype {dtype}")  # noqa: TRY004 - a wrong value
+    if str(kind) != f"torch.{dtype}" or not isinstance(kind, torch.dtype):
+        raise ValueError(f"{place['path']} is of dtype {dtype}")
     if begin + math.prod(shape) * kind.itemsize > len(data):  # before so much memory is asked for
         raise ValueError(f"{place['path']} of shape {list(shape)} ends behind its shard")
     tensor = torch.empty(shape, dtype=kind)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
+from app.checkpoint import codec
 from app.checkpoint.directory import DirectoryStore
 from app.checkpoint.resume import NothingLoads
 from app.contract import Refusal
-from tests.engine.lines import attempt, commit, resume
+from tests.engine.lines import ORIGIN, attempt, commit, resume
 
 
 @pytest.fixture
@@ -183,3 +187,220 @@ def test_alien_files_beside_manifests_are_left_alone(line, name):
 def test_an_alien_manifest_under_a_proper_name_is_not_believed(line, content):
     files_of(line, 20)["manifest"].write_bytes(content)
     assert accepted(line) == 10
+
+
+def resealed(path: Path, change) -> None:
+    """The manifest with `change(head, table)` made and a seal that is right for it."""
+    from app.checkpoint import manifest
+
+    _, head, table = (json.loads(line) for line in path.read_bytes().splitlines())
+    change(head, table)
+    lines = [json.dumps(each).encode() + b"\n" for each in (head, table)]
+    seal = {"format": 1, "head_bytes": len(lines[0]), "table_bytes": len(lines[1])}
+    seal["crc32c"] = manifest._checksum(1, *lines)
+    path.write_bytes(json.dumps(seal).encode() + b"\n" + b"".join(lines))
+
+
+def of_tensor(**changes: object):
+    return lambda _head, table: table["tensors"][0].update(changes)
+
+
+def of_shard(**changes: object):
+    return lambda head, _table: head["shards"][0].update(changes)
+
+
+SENSELESS = {
+    **{f"no {field}": lambda h, _t, field=field: h.pop(field) for field in ("name", "step", "checked", "shards")},
+    **{
+        f"{field} is {value!r}": lambda h, _t, field=field, value=value: h.update({field: value})
+        for field, value in [
+            *(("identity", []), ("identity", None), ("environment", None), ("environment", "cpu"), ("step", 3)),
+            *(("step", "20"), ("step", True), ("attempt", "e0009-aaaaaa"), ("resumed_from", 5), ("shards", {})),
+            *(("shards", [5]), ("shards", [{}])),
+        ]
+    },
+    **{f"shard of {size} bytes": of_shard(size_bytes=size) for size in (10**15, -1, 0, "1", 1e999)},
+    **{
+        f"shard named {name[:30]!r}": of_shard(name=name)
+        for name in (
+            *("shards/../../etc/passwd", "/etc/passwd", "shards//x", "shards/./x", "checkpoints/x.json", "shards/"),
+            *("shards/" + "x" * 300, "shards/\0", "shards/absent/000.safetensors"),
+        )
+    },
+    **{f"shape {shape!r}": of_tensor(shape=shape) for shape in ([-5], [10**15], [10**30, 0], 5, ["a"], None)},
+    **{f"tensor's shape {shape!r}": of_tensor(kind="tensor", shape=shape) for shape in ([-5], [10**15], [10**30, 0])},
+    **{f"dtype {dtype!r}": of_tensor(dtype=dtype) for dtype in ("float3", "object", "V8", "f4,f4", 7, None)},
+    **{f"tensor's dtype {d!r}": of_tensor(kind="tensor", dtype=d) for d in ("float3_x", "nn", "int", 7)},
+    **{f"begin {begin!r}": of_tensor(begin=begin) for begin in (10**12, -4, "x", None, 1.5)},
+    **{f"kind {kind!r}": of_tensor(kind=kind) for kind in ("object", None)},
+    **{f"in shard {shard!r}": of_tensor(shard=shard) for shard in (1, "x", None)},
+    "no tree": lambda _h, t: t.pop("tree"),
+    "no tensors": lambda _h, t: t.pop("tensors"),
+    "unknown mark": lambda _h, t: t["tree"].update(w={"$frob": 1}),
+    "no such tensor": lambda _h, t: t["tree"].update(w={"$tensor": 99}),
+    "pairs that are none": lambda _h, t: t["tree"].update(w={"$dict": [5]}),
+    "unhashable key": lambda _h, t: t["tree"].update(w={"$dict": [[[], 5]]}),
+    "bytes not in base64": lambda _h, t: t["tree"].update(w={"$bytes": "%"}),
+}
+
+
+@pytest.mark.parametrize("change", SENSELESS.values(), ids=SENSELESS.keys())
+def test_what_verifies_and_makes_no_sense_is_damage_and_the_one_before_is_used(line, change):
+    path = files_of(line, 20)["manifest"]
+    resealed(path, change)
+    loaded = resume(DirectoryStore(line))
+    assert loaded is not None
+    assert loaded.head.step == 10
+    assert [record.name for record in (line / "quarantine").iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_json_that_is_nested_without_end_is_damage(line, which):
+    from app.checkpoint import manifest
+
+    path = files_of(line, 20)["manifest"]
+    lines = [line + b"\n" for line in path.read_bytes().splitlines()[1:]]
+    lines[which] = b"[" * 100_000 + b"\n"
+    seal = {"format": 1, "head_bytes": len(lines[0]), "table_bytes": len(lines[1])}
+    seal["crc32c"] = manifest._checksum(1, *lines)
+    path.write_bytes(json.dumps(seal).encode() + b"\n" + b"".join(lines))
+    assert accepted(line) == 10
+
+
+def test_fields_that_only_another_version_knows_are_ignored(line):
+    def change(head, table):
+        head.update(compression="none")
+        head["shards"][0].update(medium="disk")
+        table.update(extra=1)
+        table["tensors"][0].update(note="x")
+
+    resealed(files_of(line, 20)["manifest"], change)
+    assert accepted(line) == 20
+
+
+GENERATORS = {"python": random.Random(1).getstate()}
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        [1],
+        {},
+        {"step": 20},
+        {"rng": GENERATORS},
+        {"step": 19, "rng": GENERATORS},
+        {"step": "20", "rng": GENERATORS},
+        *({"step": 20, "rng": rng} for rng in (None, 5, {}, {"python": 5}, {"python": (3, (1, 2), None)})),
+        {"step": 20, "rng": {**GENERATORS, "numpy": 5}},
+        {"step": 20, "rng": {**GENERATORS, "torch": 5}},
+        {"step": 20, "rng": {**GENERATORS, "torch": torch.zeros(3, dtype=torch.uint8)}},
+        {"step": 20, "rng": {**GENERATORS, "cuda": [5]}},
+    ],
+    ids=lambda state: str(state)[:50],
+)
+def test_a_state_that_no_session_can_go_on_from_is_damage_too(tmp_path, state):
+    store = DirectoryStore(tmp_path)
+    first = attempt(store, 1)
+    good = {"step": 10, "rng": {**GENERATORS, "numpy": np.random.get_state(), "torch": torch.get_rng_state()}}
+    first.commit(10, codec.encode(good), ORIGIN)
+    first.commit(20, codec.encode(state), ORIGIN)
+    second = attempt(store, 2)
+    second.sleep = lambda _s: None
+    loaded = second.resume(ever_committed=True)
+    assert loaded is not None
+    assert loaded.state["step"] == 10
+
+
+WRONG_KINDS = {
+    "a file for the folder of a shard": lambda shard: (shutil.rmtree(shard.parent), shard.parent.write_text("x")),
+    "a folder for a shard": lambda shard: (shard.unlink(), shard.mkdir()),
+    "a link to itself for a shard": lambda shard: (shard.unlink(), shard.symlink_to(shard)),
+    "a link to nothing for a shard": lambda shard: (shard.unlink(), shard.symlink_to("/nonexistent")),
+    "a link to itself for their folder": lambda s: (shutil.rmtree(s.parent), s.parent.symlink_to(s.parent)),
+}
+
+
+@pytest.mark.parametrize("change", WRONG_KINDS.values(), ids=WRONG_KINDS.keys())
+def test_something_else_in_the_place_of_a_shard_is_damage(line, change):
+    change(files_of(line, 20)["shard"])
+    assert accepted(line) == 10
+
+
+@pytest.mark.parametrize("kind", ["folder", "link to itself", "link to nothing", "link to a folder"])
+def test_something_else_in_the_place_of_a_manifest_is_no_checkpoint(line, kind):
+    manifest = files_of(line, 20)["manifest"]
+    manifest.unlink()
+    if kind == "folder":
+        manifest.mkdir()
+    else:
+        manifest.symlink_to({"link to itself": manifest, "link to nothing": "/absent", "link to a folder": line}[kind])
+    assert accepted(line) == 10
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "old/000000000900-e0001-aaaaaa.json",
+        "0000000000900-e0001-aaaaaa.json",
+        "000000000900-e00001-aaaaaa.json",
+        "000000000900-e0001-aaaaaa",
+        "".join(chr(0xFF10 + int(digit)) for digit in "000000000900") + "-e0001-aaaaaa.json",
+    ],
+)
+def test_names_that_only_resemble_a_checkpoints_stop_nothing(line, name):
+    for folder in ("checkpoints", "quarantine", "ledger"):
+        (line / folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (line / folder / name).write_text("{}")
+    loaded = resume(DirectoryStore(line))
+    assert loaded is not None
+    assert loaded.head.step == 20
+
+
+def test_a_changed_length_in_the_seal_looks_torn_and_is_warned_of_by_name(line, capfd):
+    manifest = files_of(line, 20)["manifest"]
+    manifest.write_bytes(manifest.read_bytes().replace(b'"head_bytes":', b'"head_bytes":9', 1))
+    assert accepted(line) == 10
+    (told,) = [each for each in capfd.readouterr().out.splitlines() if manifest.stem in each]
+    assert "WARNING" in told
+    assert "did not finish" in told
+
+
+@pytest.mark.parametrize("folder", ["checkpoints", "quarantine", "shards"])
+def test_a_file_in_the_place_of_a_folder_of_the_line_is_refused_by_name(line, folder):
+    shutil.rmtree(line / folder, ignore_errors=True)
+    (line / folder).write_text("")
+    with pytest.raises(Refusal, match=f"/?{folder}"):
+        resume(DirectoryStore(line))
+
+
+class TestNothingLeft:
+    """No manifest is whole and no ledger document either: was there ever a checkpoint?"""
+
+    @pytest.fixture
+    def emptied(self, line):
+        for path in [*(line / "checkpoints").iterdir(), *(line / "ledger").iterdir()]:
+            path.write_bytes(b"")
+        return line
+
+    @pytest.mark.parametrize("hint", ["sound", "torn", "empty"])
+    def test_the_hint_is_only_written_after_a_commit_so_there_was(self, emptied, hint):
+        latest = emptied / "latest.json"
+        latest.write_bytes(latest.read_bytes()[: {"sound": None, "torn": 9, "empty": 0}[hint]])
+        with pytest.raises(NothingLoads, match=r"latest\.json") as refusal:
+            resume(DirectoryStore(emptied))
+        assert str(refusal.value).count("its manifest is cut short") == 2
+
+    def test_a_quarantine_record_says_so_too(self, emptied):
+        (emptied / "latest.json").unlink()
+        (emptied / "quarantine").mkdir()
+        (emptied / "quarantine/000000000005-e0001-aaaaaa.json").write_text("{}")
+        with pytest.raises(NothingLoads, match="quarantine"):
+            resume(DirectoryStore(emptied))
+
+    @pytest.mark.parametrize("manifest", ["torn", "none"])
+    def test_shards_alone_are_what_a_first_save_leaves_when_it_is_killed(self, emptied, manifest):
+        (emptied / "latest.json").unlink()
+        if manifest == "none":
+            shutil.rmtree(emptied / "checkpoints")
+        assert list((emptied / "shards").iterdir())
+        assert resume(DirectoryStore(emptied)) is None

@@ -9,7 +9,7 @@ import pytest
 
 from app import startup
 from app.checkpoint.directory import DirectoryStore, Medium
-from app.checkpoint.epochs import Superseded
+from app.checkpoint.epochs import CLAIMS, Superseded
 from app.checkpoint.patience import PAUSES_S, StoreUnavailable
 from app.clock import Clock
 from app.contract import Refusal, Task
@@ -262,3 +262,82 @@ class TestOpening:
         with pytest.raises(StoreUnavailable):
             startup.begin(Task(tmp_path), store, clock)
         assert slept == [*PAUSES_S[:2], *PAUSES_S]
+
+    @pytest.mark.parametrize("name", [".staging", "checkpoints", "ledger", "shards", "quarantine"])
+    def test_a_file_in_the_place_of_a_folder_is_refused_by_name(self, tmp_path, name):
+        (tmp_path / "job-task-0").mkdir()
+        (tmp_path / "job-task-0" / name).write_text("")
+        task = Task(tmp_path)
+        with pytest.raises(Refusal, match=name):
+            startup.begin(task, startup.open_store(task))
+
+    @pytest.mark.parametrize("name", ["done.json", "verdict.json"])
+    def test_a_folder_in_the_place_of_a_document_is_refused_by_name(self, tmp_path, name):
+        (tmp_path / "job-task-0" / name).mkdir(parents=True)
+        task = Task(tmp_path, execution="exec-1")
+        store = startup.open_store(task)
+        with pytest.raises(Refusal, match=name):
+            startup.begin(task, store) if name == "verdict.json" else startup.finished(task, store, 5)
+
+    @pytest.mark.parametrize("kind", ["file", "link to itself"])
+    def test_a_line_that_is_no_folder_is_refused(self, tmp_path, kind):
+        line = tmp_path / "job-task-0"
+        line.write_text("") if kind == "file" else line.symlink_to(line)
+        with pytest.raises(Refusal, match="job-task-0"):
+            startup.open_store(Task(tmp_path))
+
+    @pytest.mark.parametrize(("directory", "job"), [("", "x" * 300), ("y" * 300, "job")])
+    def test_a_name_too_long_for_a_file_is_refused(self, tmp_path, directory, job):
+        with pytest.raises(Refusal, match="too long"):
+            startup.open_store(Task(tmp_path / directory, job=job))
+
+    def test_a_claim_that_never_succeeds_is_given_up_and_says_what_hindered_it(self, tmp_path):
+        store, calls = Failing(tmp_path), []
+
+        def taken(operation: str, name: str) -> None:
+            if operation == "publish":
+                calls.append(name)
+                raise FileExistsError(errno.EEXIST, "File exists", name)
+
+        store.fail = taken
+        with pytest.raises(Refusal, match=r"ledger/e0001-\w+\.json could not be created"):
+            startup.begin(Task(tmp_path), store)
+        assert len(calls) == CLAIMS
+
+
+class TestFinished:
+    """done.json is believed only if it is whole, and a checkpoint agrees."""
+
+    @pytest.fixture
+    def store(self, tmp_path):
+        task = Task(tmp_path)
+        store = startup.open_store(task)
+        commit(attempt(store, 1), 20)
+        return store
+
+    def finished(self, tmp_path, store, content: str):
+        (tmp_path / "job-task-0/done.json").write_text(content)
+        return startup.finished(Task(tmp_path), store, 20)
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            *("", '{"step":', "[]", "null", "20", "[" * 100_000, "\0\1", "{}"),
+            *(f'{{"step":{step},"identity":{{}}}}' for step in ("null", '"abc"', "1e999", "20.0", "true", "[20]")),
+            *(f'{{"step":20,"identity":{identity}}}' for identity in ("[]", "null", '"x"')),
+            '{"step":20,"identity":{},"total_steps":"20"}',
+            '{"step":20}',
+        ],
+    )
+    def test_one_of_other_types_counts_as_absent(self, tmp_path, store, content):
+        assert self.finished(tmp_path, store, content) is None
+
+    @pytest.mark.parametrize("content", ['{"step":20,"identity":{}}', '{"step":3,"total_steps":20,"identity":{"a":1}}'])
+    def test_a_sound_one_is_believed(self, tmp_path, store, content):
+        done = self.finished(tmp_path, store, content)
+        assert done is not None
+        assert done["step"] in (3, 20)
+
+    def test_a_step_of_which_there_is_no_checkpoint_is_not_believed(self, tmp_path, store, capfd):
+        assert self.finished(tmp_path, store, '{"step":99,"identity":{}}') is None
+        assert "no checkpoint of it" in capfd.readouterr().out
