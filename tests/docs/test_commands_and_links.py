@@ -33,7 +33,7 @@ def code_in(path: Path) -> Iterator[str]:
     yield from re.findall(r"`([^`\n]+)`", text)
     for line in text.splitlines():
         if line.startswith("    "):
-            yield from re.split(r"&&|;|\|\|", line.split("  #")[0])
+            yield from re.split(r"&&|;|\|\|| \| ", line.split("  #")[0])
 
 
 def commands(path: Path, program: str) -> list[str]:
