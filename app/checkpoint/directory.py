@@ -134,6 +134,8 @@ class DirectoryStore:
         try:
             self._write_new(staged, [memoryview(content)])
         except OSError:
+            with suppress(OSError):  # on a full disk what killed attempts left there may be the room that is missing
+                self._sweep_staging(staged.stat().st_mtime)
             _remove(staged)
             raise
         return staged

@@ -171,8 +171,12 @@ def test_a_link_to_itself_is_not_listed(store):
 
 
 @pytest.mark.parametrize("operation", ["publish", "replace", "replace over a directory"])
-def test_what_a_failed_write_staged_is_removed(tmp_path, monkeypatch, operation):
+def test_what_a_failed_write_staged_is_removed_and_old_leftovers_with_it(tmp_path, monkeypatch, operation):
     store = DirectoryStore(tmp_path, Medium.DISK)
+    if operation != "replace over a directory":
+        (tmp_path / STAGING).mkdir()
+        (tmp_path / STAGING / "old").write_text("half")
+        os.utime(tmp_path / STAGING / "old", (0, 0))
     if operation == "replace over a directory":
         (tmp_path / "latest.json/x").mkdir(parents=True)
     else:
