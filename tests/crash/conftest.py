@@ -37,6 +37,10 @@ class Server:
         self._stdin.flush()
         return int(self._line())
 
+    def start_app(self, root: Path, *arguments: str) -> int:
+        """As `start`, but `python -m app`."""
+        return self.start(root, app=arguments)
+
     def wait(self) -> int:
         """Its exit code; negative: killed by that signal."""
         self._stdin.write("wait\n")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("trials")]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_killed_before_any_file_system_call_of_the_saver_nothing_is_lost(server,
     assert kills >= 20
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(10))
 def test_killed_at_random_instants_again_and_again_it_ends_the_same(server, tmp_path, truth, seed):
     chance = random.Random(seed)
     for _ in range(3):
@@ -66,7 +66,7 @@ def test_killed_at_random_instants_again_and_again_it_ends_the_same(server, tmp_
     assert weights(tmp_path) == truth
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(14))
 def test_stopped_at_a_random_instant_it_leaves_in_time_with_143_and_loses_no_step(server, tmp_path, truth, seed):
     chance = random.Random(1000 + seed)
     pid = server.start(tmp_path, every_steps=100, step_s=0.04)

@@ -289,23 +289,31 @@ def fill(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_language_model_interrupted_ends_with_the_weights_of_an_uninterrupted_run(root, tmp_path):
+@pytest.mark.xdist_group("trials")
+def test_the_language_model_interrupted_ends_with_the_weights_of_an_uninterrupted_run(root, tmp_path, server):
+    """The uninterrupted run is a process of its own; the attempts of the other are forks that have torch already."""
     flags = ("language_model", "--size", "tiny", "--steps", "40", "--save-every", "10")
     (tmp_path / "whole").mkdir()
     whole = Worker(tmp_path / "whole", *flags)
+    log = root / "log.txt"
+    log.touch()
+
+    def interrupted_at(step: int, number: signal.Signals) -> int:
+        pid = server.start_app(root, *flags, "--step-delay", "0.05")
+        deadline = time.monotonic() + 90
+        while f"step {step}/40" not in log.read_text():
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.005)
+        os.kill(pid, number)
+        return server.wait()
+
+    assert interrupted_at(13, signal.SIGTERM) == 143, log.read_text()
+    assert interrupted_at(27, signal.SIGKILL) == -signal.SIGKILL
+    server.start_app(root, *flags)
+    assert server.wait() == 0, log.read_text()
+    assert log.read_text().count("Resuming from checkpointed step") == 2
     assert whole.wait() == 0, whole.log
     assert "A sample of what it learned" in whole.log
-
-    stopped = Worker(root, *flags, "--step-delay", "0.05")
-    stopped.until_log("step 13/40")
-    stopped.stop()
-    assert stopped.process.returncode == 143
-    killed = Worker(root, *flags, "--step-delay", "0.05")
-    killed.until_log("step 27/40")
-    killed.process.kill()
-    killed.wait()
-    last = Worker(root, *flags)
-    assert last.wait() == 0
 
     def weights(of: Path) -> str:
         return json.loads((of / "job-task-0/done.json").read_text())["weights_sha256"]

@@ -2,7 +2,8 @@
 
 torch is imported once; each attempt is a fork of this process, so a trial costs milliseconds instead of seconds.
 A request is JSON: {"root", "steps", "every_steps", "kill_at", "step_s"}; with `kill_at: N` the attempt SIGKILLs itself
-just before the N-th file system call of its saver thread. The answer is the attempt's pid and, after a line "wait", its
+just before the N-th file system call of its saver thread. With {"root", "app": [...]} it is `python -m app` with these
+arguments instead. The answer is the attempt's pid and, after a line "wait", its
 exit status. Until then an ended attempt stays a zombie, so that its pid stays its own.
 """
 
@@ -19,6 +20,7 @@ from pathlib import Path
 import torch
 
 from tests.engine.harness import Trial
+from tests.forked import become_the_worker
 
 CALLS = ("open", "write", "fsync", "close", "link", "unlink", "replace", "mkdir", "rmdir", "stat", "scandir")
 
@@ -74,6 +76,9 @@ def main() -> None:
         request = json.loads(line)
         pid = os.fork()
         if pid == 0:
+            if "app" in request:
+                root = Path(str(request["root"]))
+                become_the_worker(request["app"], {"CHECKPOINT_DIR": str(root)}, root / "log.txt")
             log = os.open(Path(str(request["root"])) / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             os.dup2(log, 1)
             os.dup2(log, 2)

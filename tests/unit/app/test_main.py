@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import runpy
 import signal
-import sys
 import textwrap
 import time
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app import workloads
+from tests.forked import become_the_worker
 
 HEAD = """
 import logging, os, signal, sys, threading, warnings
@@ -59,27 +57,11 @@ def app(tmp_path: Path):
         log = tmp_path / f"log-{len(list(tmp_path.iterdir()))}.txt"
         pid = os.fork()
         if pid == 0:
-            become_the_worker(log, folder, ["mine", *arguments], {"CHECKPOINT_DIR": str(root), **environment})
+            become_the_worker(["mine", *arguments], {"CHECKPOINT_DIR": str(root), **environment}, log, folder)
         code = os.waitstatus_to_exitcode(wait_for(pid))
         return Ended(code, log.read_text(), root / f"{environment.get('CLOUD_RUN_JOB', 'job')}-task-0")
 
     return run
-
-
-def become_the_worker(log: Path, folder: Path, arguments: list[str], environment: dict[str, str]) -> None:
-    """In the forked child; never returns."""
-    try:
-        fd = os.open(log, os.O_WRONLY | os.O_CREAT)
-        os.dup2(fd, 1)
-        os.dup2(fd, 2)
-        sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
-        os.environ.clear()
-        os.environ.update(environment)
-        workloads.__path__.append(str(folder))
-        sys.argv = ["app", *(argument for argument in arguments if argument)]
-        runpy.run_module("app", run_name="__main__")
-    finally:
-        os._exit(99)  # `main` should have left
 
 
 def wait_for(pid: int) -> int:
