@@ -33,8 +33,8 @@ class Accumulation:
     def update_ended(self, optimizer: Optimizer) -> None:
         """This optimizer has used its gradients up. After the update, because a fused one unscales them in place."""
         for parameter in parameters(optimizer):
-            if parameter.grad is not None:
-                self._used[id(parameter)] = _mark(parameter.grad)
+            if (gradient := parameter.grad) is not None:
+                self._used[id(parameter)] = _mark(gradient)
 
     def pending(self, named: Mapping[str, torch.nn.Parameter]) -> dict[str, Mark]:
         """Those of `named` that hold a gradient which was not used. Gradients left over from an update are not."""
