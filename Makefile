@@ -18,7 +18,7 @@ rehearse: setup ## deploy into the local cloud, run, preempt, kill, resume, prov
 	@$(BIN)/gpujob rehearse
 
 test: setup lint ## every tier of tests
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 bench: setup ## measure the checkpoint engine against its peers (about a quarter of an hour); writes build/bench.json
 	@$(PYTHON) -m localcloud.toolchain.setup --bench

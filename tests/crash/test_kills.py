@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("trials")]
+pytestmark = [pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

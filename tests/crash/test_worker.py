@@ -291,7 +291,6 @@ def fill(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("trials")
 def test_the_language_model_interrupted_ends_with_the_weights_of_an_uninterrupted_run(root, tmp_path, server):
     """The uninterrupted run is a process of its own; the attempts of the other are forks that have torch already."""
     flags = ("language_model", "--size", "tiny", "--steps", "40", "--save-every", "10")

@@ -28,7 +28,7 @@ PROGRAM = (
 REPOSITORY = "projects/local-project/locations/europe-west4/repositories/gpujob"
 DIGEST = "sha256:" + "a" * 64
 
-pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.xdist_group("program-on-the-engine")]
+pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

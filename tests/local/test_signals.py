@@ -95,7 +95,7 @@ def attempt_of(entry: dict[str, Any]) -> int:
     return int(entry["labels"]["run.googleapis.com/task_attempt"])
 
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("signals")]
+pytestmark = [pytest.mark.slow]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from tests.policies.engine import VIOLATION_EXIT, Project, Violation, violations
 from tests.policies.examples import Example, examples
 from tests.policies.pack import PACK
 
-pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.xdist_group("policies")]
+pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 # One stack shows them all. It is a production stack, so that protection is asked for.
 NAMES = {example: f"{example.policy}-{number}" for number, example in enumerate(examples())}

@@ -20,7 +20,7 @@ PROGRAM = (Path(__file__).parent / "small_program.py").read_text()
 JOB = "projects/demo/locations/europe-west4/jobs/job-one"
 JOB_URN = "urn:pulumi:dev::small::gcp:cloudrunv2/job:Job::job"
 EMAIL = "gpu-job-sa@demo.iam.gserviceaccount.com"
-pytestmark = [pytest.mark.slow, pytest.mark.engine, pytest.mark.xdist_group("small-program")]
+pytestmark = [pytest.mark.slow, pytest.mark.engine]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ CHANNEL_TYPE = "gcp:monitoring/notificationChannel:NotificationChannel"
 POLICY_TYPE = "gcp:monitoring/alertPolicy:AlertPolicy"
 DASHBOARD_TYPE = "gcp:monitoring/dashboard:Dashboard"
 
-pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.xdist_group("life-of-a-stack")]
+pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 
 def test_a_second_up_that_looks_at_the_cloud_changes_nothing(deployed: LocalStack) -> None:
