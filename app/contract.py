@@ -85,14 +85,11 @@ class Task:
 
     @property
     def which_attempt(self) -> str:
-        """In words, e.g. `attempt 2 of 4, 2 retries left`."""
-        number = self.attempt + 1
+        """In words, e.g. `attempt 1, 2 retries left`. Counted from 0, as the platform and `gpujob status` do."""
         if self.max_retries is None:
-            return f"attempt {number}"
+            return f"attempt {self.attempt}"
         left = f"{self.retries_left} {'retry' if self.retries_left == 1 else 'retries'}"
-        return (
-            f"attempt {number} of {max(number, self.max_retries + 1)}, {left if self.retries_left else 'no retry'} left"
-        )
+        return f"attempt {self.attempt}, {left if self.retries_left else 'no retry'} left"
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Task:

@@ -77,12 +77,12 @@ def test_every_reason_is_documented():
 @pytest.mark.parametrize(
     ("attempt", "max_retries", "words", "left"),
     [
-        ("0", "3", "attempt 1 of 4, 3 retries left", 3),
-        ("2", "3", "attempt 3 of 4, 1 retry left", 1),
-        ("3", "3", "attempt 4 of 4, no retry left", 0),
-        ("5", "3", "attempt 6 of 6, no retry left", 0),
-        ("0", "0", "attempt 1 of 1, no retry left", 0),
-        ("1", "", "attempt 2", None),
+        ("0", "3", "attempt 0, 3 retries left", 3),
+        ("2", "3", "attempt 2, 1 retry left", 1),
+        ("3", "3", "attempt 3, no retry left", 0),
+        ("5", "3", "attempt 5, no retry left", 0),
+        ("0", "0", "attempt 0, no retry left", 0),
+        ("1", "", "attempt 1", None),
     ],
 )
 def test_an_attempt_knows_how_many_the_platform_has_left(attempt, max_retries, words, left):

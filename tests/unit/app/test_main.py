@@ -106,14 +106,14 @@ def test_leaving_before_the_work_is_complete_is_no_success(app, how):
     else:
         ended = app(f"if step == 3: {how}", MAX_RETRIES="3")
     assert ended.code == 70, ended.log
-    assert "before its work was complete (attempt 1 of 4, 3 retries left)" in ended.log
+    assert "before its work was complete (attempt 0, 3 retries left)" in ended.log
     assert not (ended.line / "done.json").exists()
 
 
 def test_sys_exit_with_another_code_is_a_failure_and_the_ledger_says_so(app):
     ended = app("if step == 3: sys.exit(3)", CLOUD_RUN_TASK_ATTEMPT="3", MAX_RETRIES="3")
     assert ended.code == 70
-    assert "The program failed (attempt 4 of 4, no retry left)" in ended.log
+    assert "The program failed (attempt 3, no retry left)" in ended.log
     assert (ended.ledger[0]["reason"], ended.ledger[0]["exit_code"]) == ("failed", 70)
 
 
@@ -189,4 +189,4 @@ def test_on_cloud_run_what_libraries_warn_of_is_one_json_line_each(app):
 
 def test_an_execution_says_at_its_start_which_attempt_it_is(app):
     ended = app("pass", CLOUD_RUN_EXECUTION="trainer-x1", CLOUD_RUN_TASK_ATTEMPT="1", MAX_RETRIES="3")
-    assert "trainer-x1, task 0, attempt 2 of 4, 2 retries left: begins as e0001-" in ended.log
+    assert "trainer-x1, task 0, attempt 1, 2 retries left: begins as e0001-" in ended.log
