@@ -33,6 +33,9 @@ Stack = Annotated[
         "--stack", "-s", metavar="NAME", help="Pulumi stack. Default: $GPUJOB_STACK, else the selected stack."
     ),
 ]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config-file", help="The stack's configuration, where it is not Pulumi.STACK.yaml.")
+]
 ExecutionName = Annotated[str | None, typer.Argument(metavar="[EXECUTION]", help="Short name of an execution.")]
 
 
@@ -104,9 +107,7 @@ def cancel(execution: ExecutionName = None, stack: Stack = None) -> None:
 @app.command()
 def recover(
     stack: Stack = None,
-    config_file: Annotated[
-        Path | None, typer.Option("--config-file", help="The stack's configuration, where it is not Pulumi.STACK.yaml.")
-    ] = None,
+    config_file: ConfigFile = None,
 ) -> None:
     """Make a stack whole again after its `pulumi up` was killed; deletes nothing."""
     with reported():
@@ -131,9 +132,7 @@ def promote(
 @app.command()
 def leftovers(
     stack: Stack = None,
-    config_file: Annotated[
-        Path | None, typer.Option("--config-file", help="The stack's configuration, where it is not Pulumi.STACK.yaml.")
-    ] = None,
+    config_file: ConfigFile = None,
 ) -> None:
     """Say whether anything of a stack is still in the cloud after `pulumi destroy`; deletes nothing. Exit 1 if so."""
     with reported():
