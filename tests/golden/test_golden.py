@@ -1,0 +1,61 @@
+"""Checkpoints that earlier versions wrote load as what was saved, for ever."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import pytest
+
+from app import ledger
+from app.checkpoint.directory import DirectoryStore
+from app.checkpoint.line import finished
+from app.checkpoint.meaning import refuse_senseless
+from app.checkpoint.resume import Resumer
+from tests.engine.same import difference
+from tests.golden.states import STATES, STEP
+
+HERE = Path(__file__).parent
+SEALED = {
+    "format-1": "ef48603042fd9a6d1e082acf0c1abb4c021863ecc930aa714437139782a1276a",
+}
+"""SHA-256 over every file's name and bytes: a golden line made again would prove nothing about old checkpoints."""
+
+
+@pytest.fixture(params=STATES)
+def line(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A copy: nothing may be written among the golden ones."""
+    return Path(shutil.copytree(HERE / request.param, tmp_path / request.param))
+
+
+def test_the_newest_sound_checkpoint_loads_and_equals_what_was_saved(line):
+    loaded = Resumer(DirectoryStore(line), "test", lambda _s: None, refuse_senseless).newest(ever_committed=True)
+    assert loaded is not None
+    assert loaded.head.step == STEP
+    assert difference(loaded.state, STATES[line.name]()) is None
+    assert loaded.state["tied"]["a"] is loaded.state["tied"]["b"]
+
+
+def test_its_ledger_and_its_end_are_understood(line):
+    records = ledger.read_all(DirectoryStore(line))
+    assert [(record.epoch, record.last_durable_step, record.exit_code) for record in records] == [
+        (1, 20, 75),
+        (2, 30, 75),
+    ]
+    done = finished(DirectoryStore(line))
+    assert done is not None
+    assert (done["step"], done["identity"]) == (STEP, {"workload": "golden"})
+    assert len(list((line / "quarantine").iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_a_golden_line_is_never_made_again(name):
+    digest = hashlib.sha256()
+    for path in sorted(path for path in (HERE / name).rglob("*") if path.is_file()):
+        digest.update(f"{path.relative_to(HERE)} {path.stat().st_size}\n".encode() + path.read_bytes())
+    assert digest.hexdigest() == SEALED[name]
+
+
+def test_every_folder_of_golden_checkpoints_is_tested():
+    assert {path.name for path in HERE.iterdir() if path.name.startswith("format-")} == set(STATES)
