@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from app.checkpoint.store import Entry
+from app.checkpoint.store import Entry, Written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,12 +45,12 @@ class DirectoryStore:
     def open(self, name: str) -> BinaryIO:
         return (self.root / name).open("rb", buffering=0)
 
-    def create(self, name: str, chunks: Iterable[memoryview]) -> int:
+    def create(self, name: str, chunks: Iterable[memoryview]) -> Written:
         path = self.root / name
         self._make_directory(path.parent)
         written = self._write_new(path, chunks)
         self._sync_directory(path.parent)
-        return written
+        return Written(written)
 
     def publish(self, name: str, content: bytes) -> None:
         path = self.root / name

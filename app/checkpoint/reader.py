@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import struct
@@ -14,11 +13,13 @@ import crc32c
 from app.checkpoint import codec, safetensors_file
 from app.checkpoint.manifest import Damaged, Head, Manifest
 from app.checkpoint.store import CHUNK_BYTES, read
+from app.checkpoint.table import Table
 
 if TYPE_CHECKING:
     from app.checkpoint.manifest import Shard
     from app.checkpoint.names import CheckpointName
     from app.checkpoint.store import Store
+    from app.checkpoint.table import Place
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def load(store: Store, name: CheckpointName) -> Loaded:
     manifest = head_and_table(store, name)
     shards = [_read_shard(store, shard) for shard in manifest.head.shards]
     try:
-        return Loaded(name, manifest.head, _decode(manifest.table, shards))
+        return Loaded(name, manifest.head, _decode(Table.decode(manifest.table, manifest.format), shards))
     except _SENSELESS as error:
         if isinstance(error, RuntimeError) and "allocat" in str(error):
             raise  # torch's way to say that memory ran out: sizes were compared before
@@ -83,41 +84,38 @@ def _read_shard(store: Store, shard: Shard) -> memoryview:
     return buffer
 
 
-def _decode(table: bytes, shards: list[memoryview]) -> Any:
-    parsed = json.loads(table)
+def _decode(table: Table, shards: list[memoryview]) -> Any:
     data = [safetensors_file.data_section(shard) for shard in shards]
     values = dict[int, Any]()
 
     def blob(index: int) -> Any:
         if index not in values:  # a tensor that occurs twice in the tree is one tensor again
-            place = parsed["tensors"][index]
-            values[index] = _value(place, data[place["shard"]])
+            place = table.places[index]
+            values[index] = _value(place, data[place.shard])
         return values[index]
 
-    return codec.decode(parsed["tree"], blob)
+    return codec.decode(table.tree, blob)
 
 
-def _value(place: dict[str, Any], data: memoryview) -> Any:
+def _value(place: Place, data: memoryview) -> Any:
     """A tensor or array of its own memory, which is aligned for its dtype; the shard's buffer need not be."""
-    begin, dtype, shape = place["begin"], place["dtype"], tuple(place["shape"])
-    if min((begin, *shape)) < 0:
-        raise ValueError(f"{place['path']} begins at {begin} and has shape {list(shape)}")
-    if place["kind"] == "array":
+    begin, dtype, shape = place.begin, place.dtype, place.shape
+    if place.kind == "array":
         import numpy as np
 
         kind = np.dtype(dtype)
         if kind.kind not in "biufc":
-            raise ValueError(f"{place['path']} is of dtype {dtype}")
+            raise ValueError(f"{place.path} is of dtype {dtype}")
         return np.frombuffer(data, kind, count=math.prod(shape), offset=begin).reshape(shape).copy()
-    if place["kind"] != "tensor":
-        raise ValueError(f"{place['path']} is a {place['kind']}")
+    if place.kind != "tensor":
+        raise ValueError(f"{place.path} is a {place.kind}")
     import torch
 
     kind = getattr(torch, dtype)
     if str(kind) != f"torch.{dtype}" or not isinstance(kind, torch.dtype):
-        raise ValueError(f"{place['path']} is of dtype {dtype}")
+        raise ValueError(f"{place.path} is of dtype {dtype}")
     if begin + math.prod(shape) * kind.itemsize > len(data):  # before so much memory is asked for
-        raise ValueError(f"{place['path']} of shape {list(shape)} ends behind its shard")
+        raise ValueError(f"{place.path} of shape {list(shape)} ends behind its shard")
     tensor = torch.empty(shape, dtype=kind)
     if tensor.nbytes:
         source = torch.frombuffer(data, dtype=torch.uint8, count=tensor.nbytes, offset=begin)

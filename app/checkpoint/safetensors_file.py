@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from app.checkpoint.codec import Blob
 
-_ALIGNMENT = 64
+_ALIGNMENT = 4096
+"""Of the data section, so that a reader may take it past the page cache (O_DIRECT) to where it belongs."""
 
 _DTYPES = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",

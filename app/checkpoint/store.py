@@ -23,6 +23,15 @@ class Entry:
     modified_s: float
 
 
+@dataclass(frozen=True)
+class Written:
+    """What is known of an object that was just created."""
+
+    size_bytes: int
+    crc32c: str | None = None
+    """The store's own word for what it holds, eight hex digits; None where it computes none (a directory)."""
+
+
 class Store(Protocol):
     """Six methods, shaped by the weakest store that must be right.
 
@@ -44,8 +53,11 @@ class Store(Protocol):
         """An object for reading from its start. A second `open` is a fresh read."""
         ...
 
-    def create(self, name: str, chunks: Iterable[memoryview]) -> int:
-        """Write a new object. When this returns its size (bytes), it is durable, closed and of that size."""
+    def create(self, name: str, chunks: Iterable[memoryview]) -> Written:
+        """Write a new object. When this returns it is durable, closed and of the size that was written.
+
+        A chunk is only read until the next one is asked for: its memory may be used again then.
+        """
         ...
 
     def publish(self, name: str, content: bytes) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import errno
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ import crc32c
 
 from app.checkpoint import epochs, safetensors_file
 from app.checkpoint.manifest import Head, Manifest, Shard
+from app.checkpoint.table import Place, Table
 from app.clock import now_rfc3339
 
 if TYPE_CHECKING:
@@ -51,9 +52,9 @@ def commit(
     if len(groups) > 1:
         with ThreadPoolExecutor(min(PARALLEL, len(groups)), thread_name_prefix="shard") as pool:
             writing = [pool.submit(_write_shard, store, name.shard(index), group) for index, group in enumerate(groups)]
-            shards = [each.result() for each in writing]
+            written = [each.result() for each in writing]
     else:
-        shards = [_write_shard(store, name.shard(index), group) for index, group in enumerate(groups)]
+        written = [_write_shard(store, name.shard(index), group) for index, group in enumerate(groups)]
     head = Head(
         name=str(name),
         step=name.step,
@@ -62,10 +63,10 @@ def commit(
         identity=origin.identity,
         environment=origin.environment,
         resumed_from=origin.resumed_from,
-        checked="size",
-        shards=tuple(shards),
+        checked="size+crc32c" if written and all(by_store for _, by_store in written) else "size",
+        shards=tuple(shard for shard, _ in written),
     )
-    manifest = Manifest(head, _table(state, groups))
+    manifest = Manifest(head, _table(state, groups).encode())
     epochs.refuse_if_superseded(store, name.attempt)
     before_publish()
     store.publish(name.manifest, manifest.encode())
@@ -85,7 +86,8 @@ def _into_shards(blobs: Sequence[Blob]) -> list[list[Blob]]:
     return groups
 
 
-def _write_shard(store: Store, name: str, blobs: Sequence[Blob]) -> Shard:
+def _write_shard(store: Store, name: str, blobs: Sequence[Blob]) -> tuple[Shard, bool]:
+    """The shard, and whether the store's own checksum was there to agree."""
     checksum = 0
 
     def summed() -> Iterator[memoryview]:
@@ -94,14 +96,19 @@ def _write_shard(store: Store, name: str, blobs: Sequence[Blob]) -> Shard:
             checksum = crc32c.crc32c(chunk, checksum)
             yield chunk
 
-    size = store.create(name, summed())
-    return Shard(name, size, f"{checksum:08x}")
+    stored = store.create(name, summed())
+    shard = Shard(name, stored.size_bytes, f"{checksum:08x}")
+    if stored.crc32c not in (None, shard.crc32c):
+        raise OSError(errno.EIO, f"crc32c {shard.crc32c} was written but the store holds {stored.crc32c}", name)
+    return shard, stored.crc32c is not None
 
 
-def _table(state: Encoded, groups: Sequence[Sequence[Blob]]) -> bytes:
-    tensors = [
-        {"path": blob.path, "kind": blob.kind, "dtype": blob.dtype, "shape": blob.shape, "shard": shard, "begin": begin}
-        for shard, group in enumerate(groups)
-        for blob, begin in zip(group, safetensors_file.layout(group), strict=True)
-    ]
-    return json.dumps({"tree": state.tree, "tensors": tensors}, separators=(",", ":")).encode()
+def _table(state: Encoded, groups: Sequence[Sequence[Blob]]) -> Table:
+    return Table(
+        state.tree,
+        [
+            Place(blob.path, blob.kind, blob.dtype, blob.shape, shard, begin)
+            for shard, group in enumerate(groups)
+            for blob, begin in zip(group, safetensors_file.layout(group), strict=True)
+        ],
+    )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.checkpoint.reader import Loaded
-    from app.checkpoint.store import Entry, Store
+    from app.checkpoint.store import Entry, Store, Written
 
 ORIGIN = Origin(identity={"workload": "test"}, environment={})
 
@@ -64,7 +64,7 @@ class Failing:
         self.fail("open", name)
         return self.inner.open(name)
 
-    def create(self, name: str, chunks: Iterable[memoryview]) -> int:
+    def create(self, name: str, chunks: Iterable[memoryview]) -> Written:
         self.fail("create", name)
         return self.inner.create(name, chunks)
 

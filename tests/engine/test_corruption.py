@@ -44,12 +44,17 @@ def accepted(root: Path) -> int:
     return loaded.head.step
 
 
+def places(content: bytes) -> list[int]:
+    """Every byte's, but only each 50th within the spaces that fill up a shard's header."""
+    return [at for at in range(len(content)) if at % 50 == 0 or content[at - 1 : at + 2] != b"   "]
+
+
 @pytest.mark.parametrize("part", ["manifest", "shard"])
 def test_a_flipped_bit_anywhere_is_found(line, part):
     path = files_of(line, 20)[part]
     sound = path.read_bytes()
     wrong = []
-    for at in range(len(sound)):
+    for at in places(sound):
         path.write_bytes(sound[:at] + bytes([sound[at] ^ (1 << at % 8)]) + sound[at + 1 :])
         if accepted(line) != 10:
             wrong.append(at)
@@ -62,7 +67,7 @@ def test_a_flipped_bit_anywhere_is_found(line, part):
 def test_a_file_cut_anywhere_is_found(line, part):
     path = files_of(line, 20)[part]
     sound = path.read_bytes()
-    for length in range(len(sound)):
+    for length in places(sound):
         path.write_bytes(sound[:length])
         assert accepted(line) == 10, f"cut to {length} bytes"
 
@@ -169,9 +174,7 @@ def test_a_manifest_of_a_newer_format_is_refused_rather_than_passed_over(line):
     path = files_of(line, 20)["manifest"]
     decoded = manifest.Manifest.decode(path.read_bytes())
     newer = manifest.FORMAT + 1
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(manifest, "FORMAT", newer)
-        path.write_bytes(decoded.encode())
+    path.write_bytes(manifest.Manifest(decoded.head, decoded.table, newer).encode())
     with pytest.raises(Refusal, match=f"format {newer}"):
         resume(DirectoryStore(line))
 
@@ -193,16 +196,16 @@ def resealed(path: Path, change) -> None:
     """The manifest with `change(head, table)` made and a seal that is right for it."""
     from app.checkpoint import manifest
 
-    _, head, table = (json.loads(line) for line in path.read_bytes().splitlines())
+    seal, head, table = (json.loads(line) for line in path.read_bytes().splitlines())
     change(head, table)
     lines = [json.dumps(each).encode() + b"\n" for each in (head, table)]
-    seal = {"format": 1, "head_bytes": len(lines[0]), "table_bytes": len(lines[1])}
-    seal["crc32c"] = manifest._checksum(1, *lines)
+    seal |= {"head_bytes": len(lines[0]), "table_bytes": len(lines[1])}
+    seal["crc32c"] = manifest._checksum(seal["format"], *lines)
     path.write_bytes(json.dumps(seal).encode() + b"\n" + b"".join(lines))
 
 
 def of_tensor(**changes: object):
-    return lambda _head, table: table["tensors"][0].update(changes)
+    return lambda _head, table: [table["tensors"][column].__setitem__(0, to) for column, to in changes.items()]
 
 
 def of_shard(**changes: object):
@@ -233,7 +236,9 @@ SENSELESS = {
     **{f"tensor's dtype {d!r}": of_tensor(kind="tensor", dtype=d) for d in ("float3_x", "nn", "int", 7)},
     **{f"begin {begin!r}": of_tensor(begin=begin) for begin in (10**12, -4, "x", None, 1.5)},
     **{f"kind {kind!r}": of_tensor(kind=kind) for kind in ("object", None)},
-    **{f"in shard {shard!r}": of_tensor(shard=shard) for shard in (1, "x", None)},
+    **{f"in shard {shard!r}": of_tensor(shard=shard) for shard in (1, -1, "x", None)},
+    "columns of unequal length": lambda _h, t: t["tensors"]["begin"].append(0),
+    "no column of paths": lambda _h, t: t["tensors"].pop("path"),
     "no tree": lambda _h, t: t.pop("tree"),
     "no tensors": lambda _h, t: t.pop("tensors"),
     "unknown mark": lambda _h, t: t["tree"].update(w={"$frob": 1}),
@@ -272,7 +277,7 @@ def test_fields_that_only_another_version_knows_are_ignored(line):
         head.update(compression="none")
         head["shards"][0].update(medium="disk")
         table.update(extra=1)
-        table["tensors"][0].update(note="x")
+        table["tensors"].update(note=["x", "y"])
 
     resealed(files_of(line, 20)["manifest"], change)
     assert accepted(line) == 20

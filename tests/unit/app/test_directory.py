@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.checkpoint.directory import STAGING, DirectoryStore, Medium, medium_of
-from app.checkpoint.store import read
+from app.checkpoint.store import Written, read
 
 
 @pytest.fixture(params=list(Medium))
@@ -23,7 +23,7 @@ def chunks(*parts: bytes) -> list[memoryview]:
 
 
 def test_an_object_is_read_back_as_written(store):
-    assert store.create("shards/a/000", chunks(b"one", b"", b"two")) == 6
+    assert store.create("shards/a/000", chunks(b"one", b"", b"two")) == Written(6)
     assert read(store, "shards/a/000") == b"onetwo"
 
 

@@ -31,7 +31,7 @@ def test_it_decodes_to_what_was_encoded(manifest):
 
 def test_it_is_three_lines_of_json(manifest):
     seal, head, table = (json.loads(line) for line in manifest.encode().splitlines())
-    assert seal["format"] == 1
+    assert seal["format"] == 2
     assert head["shards"] == [{"name": "shards/x/000.safetensors", "size_bytes": 1024, "crc32c": "0badcafe"}]
     assert table == {"tree": {}, "tensors": []}
 
