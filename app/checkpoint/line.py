@@ -47,19 +47,27 @@ class Line:
         search = Resumer(self.store, str(self.attempt), self.sleep, self.check)
         loaded = search.newest(ever_committed=ever_committed)
         if loaded:
-            self._resumed_from = loaded.name
-            self._verified.add(loaded.name)
+            self.resumed_from(loaded.name)
         return loaded
+
+    def resumed_from(self, name: CheckpointName) -> None:
+        """This checkpoint was verified, and the attempt goes on from it: pruning must spare it."""
+        self._resumed_from = name
+        self._verified.add(name)
 
     def commit(
         self, step: int, state: Encoded, origin: Origin, before_publish: Callable[[], None] = lambda: None
     ) -> CheckpointName:
         """Write and announce the state after `step` steps. Raises OSError (nothing was announced) and Superseded."""
+        return self.commit_by(step, lambda name: writer.commit(self.store, name, state, origin, before_publish))
+
+    def commit_by(self, step: int, write: Callable[[CheckpointName], object]) -> CheckpointName:
+        """Have `write` write and announce a checkpoint under the name it is given; what it raises ends the save."""
         save_try = self._tries.get(step, 0)
         self._tries[step] = save_try + 1
         name = CheckpointName.of(self.attempt, step, save_try)
         try:
-            writer.commit(self.store, name, state, origin, before_publish)
+            write(name)
         except Exception:
             self._clear_away(name)
             raise

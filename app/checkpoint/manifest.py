@@ -66,6 +66,8 @@ class Head:
     checked: str
     """Which proof of durability the writer had, e.g. "size"."""
     shards: tuple[Shard, ...]
+    files: int | None = None
+    """How many files a directory tree has (trees.py); None: it is a session's state."""
 
     @property
     def size_bytes(self) -> int:
@@ -119,6 +121,7 @@ _NONE = type(None)
 _HEAD: Kinds = {
     "name": (str,), "step": (int,), "attempt": (str,), "created_at": (str,), "identity": (dict,),
     "environment": (dict,), "resumed_from": (str, _NONE), "checked": (str,), "shards": (list,),
+    "files": (int, _NONE),
 }  # fmt: skip
 _SHARD: Kinds = {"name": (str,), "size_bytes": (int,), "crc32c": (str,)}
 

@@ -84,8 +84,8 @@ class CheckpointName:
         """Prefix of its shards' object names."""
         return f"{SHARDS}{self}/"
 
-    def shard(self, index: int) -> str:
-        return f"{self.shards}{index:03d}.safetensors"
+    def shard(self, index: int, suffix: str = "safetensors") -> str:
+        return f"{self.shards}{index:03d}.{suffix}"
 
     @classmethod
     def of(cls, attempt: Attempt, step: int, save_try: int = 0) -> CheckpointName:

@@ -14,6 +14,7 @@ from app.checkpoint import codec, safetensors_file
 from app.checkpoint.manifest import Damaged, Head, Manifest
 from app.checkpoint.store import CHUNK_BYTES, read
 from app.checkpoint.table import Table
+from app.contract import Refusal
 
 if TYPE_CHECKING:
     from app.checkpoint.manifest import Shard
@@ -32,8 +33,16 @@ class Loaded:
 
 
 def load(store: Store, name: CheckpointName) -> Loaded:
-    """Raises Torn, Damaged, Unsupported (manifest.py), FileNotFoundError for what vanished, OSError for the rest."""
+    """Raises Torn, Damaged, Unsupported (manifest.py), FileNotFoundError for what vanished, OSError for the rest.
+
+    And Refusal for a checkpoint that is a directory tree.
+    """
     manifest = head_and_table(store, name)
+    if manifest.head.files is not None:
+        raise Refusal(
+            f"Checkpoint {name} is a directory tree of {manifest.head.files} files, not the state of a session. "
+            "Nothing was changed. Get it with restore_tree, or give the session another CHECKPOINT_DIR or job name."
+        )
     shards = [_read_shard(store, shard) for shard in manifest.head.shards]
     try:
         return Loaded(name, manifest.head, _decode(Table.decode(manifest.table, manifest.format), shards))

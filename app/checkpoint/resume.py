@@ -56,6 +56,7 @@ class Resumer:
     sleep: Callable[[float], None] = time.sleep
     check: Callable[[Loaded], None] = lambda _loaded: None
     """Raises Damaged for a state that decodes and makes no sense."""
+    load: Callable[[Store, CheckpointName], Loaded] = reader.load
     torn: list[str] = field(default_factory=list[str])
     """Of the last listing."""
 
@@ -151,7 +152,7 @@ class Resumer:
 
     def _load(self, name: CheckpointName) -> Loaded:
         try:
-            loaded = reader.load(self.store, name)
+            loaded = self.load(self.store, name)
         except OSError as error:
             if error.errno not in NO_OBJECT:
                 raise

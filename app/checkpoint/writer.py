@@ -49,12 +49,40 @@ def commit(
     Raises OSError, and Superseded when a newer attempt works on the line.
     """
     groups = _into_shards(state.blobs)
-    if len(groups) > 1:
-        with ThreadPoolExecutor(min(PARALLEL, len(groups)), thread_name_prefix="shard") as pool:
-            writing = [pool.submit(_write_shard, store, name.shard(index), group) for index, group in enumerate(groups)]
-            written = [each.result() for each in writing]
-    else:
-        written = [_write_shard(store, name.shard(index), group) for index, group in enumerate(groups)]
+    written = write_shards(store, name, [safetensors_file.chunks(group) for group in groups])
+    table = _table(state, groups).encode()
+    return publish(store, name, written, table, origin=origin, before_publish=before_publish)
+
+
+@dataclass(frozen=True)
+class WrittenShard:
+    shard: Shard
+    by_store: bool
+    """The store's own checksum was there to agree."""
+
+
+def write_shards(
+    store: Store, name: CheckpointName, contents: Sequence[Iterator[memoryview]], suffix: str = "safetensors"
+) -> list[WrittenShard]:
+    """Each durable and summed, several at a time. Raises OSError, and whatever reading the contents raises."""
+    names = [name.shard(index, suffix) for index in range(len(contents))]
+    if len(contents) < 2:
+        return [_write_shard(store, each, content) for each, content in zip(names, contents, strict=True)]
+    with ThreadPoolExecutor(min(PARALLEL, len(contents)), thread_name_prefix="shard") as pool:
+        return list(pool.map(lambda each, content: _write_shard(store, each, content), names, contents))
+
+
+def publish(
+    store: Store,
+    name: CheckpointName,
+    written: Sequence[WrittenShard],
+    table: bytes,
+    *,
+    origin: Origin,
+    before_publish: Callable[[], None],
+    files: int | None = None,
+) -> Manifest:
+    """Announce what `written` holds; `files` of it if it is a directory tree. Raises OSError, Superseded."""
     head = Head(
         name=str(name),
         step=name.step,
@@ -63,10 +91,11 @@ def commit(
         identity=origin.identity,
         environment=origin.environment,
         resumed_from=origin.resumed_from,
-        checked="size+crc32c" if written and all(by_store for _, by_store in written) else "size",
-        shards=tuple(shard for shard, _ in written),
+        checked="size+crc32c" if written and all(each.by_store for each in written) else "size",
+        shards=tuple(each.shard for each in written),
+        files=files,
     )
-    manifest = Manifest(head, _table(state, groups).encode())
+    manifest = Manifest(head, table)
     epochs.refuse_if_superseded(store, name.attempt)
     before_publish()
     store.publish(name.manifest, manifest.encode())
@@ -86,13 +115,12 @@ def _into_shards(blobs: Sequence[Blob]) -> list[list[Blob]]:
     return groups
 
 
-def _write_shard(store: Store, name: str, blobs: Sequence[Blob]) -> tuple[Shard, bool]:
-    """The shard, and whether the store's own checksum was there to agree."""
+def _write_shard(store: Store, name: str, content: Iterator[memoryview]) -> WrittenShard:
     checksum = 0
 
     def summed() -> Iterator[memoryview]:
         nonlocal checksum
-        for chunk in safetensors_file.chunks(blobs):
+        for chunk in content:
             checksum = crc32c.crc32c(chunk, checksum)
             yield chunk
 
@@ -100,7 +128,7 @@ def _write_shard(store: Store, name: str, blobs: Sequence[Blob]) -> tuple[Shard,
     shard = Shard(name, stored.size_bytes, f"{checksum:08x}")
     if stored.crc32c not in (None, shard.crc32c):
         raise OSError(errno.EIO, f"crc32c {shard.crc32c} was written but the store holds {stored.crc32c}", name)
-    return shard, stored.crc32c is not None
+    return WrittenShard(shard, stored.crc32c is not None)
 
 
 def _table(state: Encoded, groups: Sequence[Sequence[Blob]]) -> Table:
