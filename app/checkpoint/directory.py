@@ -15,13 +15,13 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from app.checkpoint.store import Entry, Written
+from app.checkpoint.store import STAGED, Entry, Written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-STAGING = ".staging"
-"""Below the root: half-written documents on a disk, before they are linked to their names."""
+STAGING = STAGED.removesuffix("/")
+"""Below the root: documents on a disk before they are linked to their names, some half-written."""
 STALE_S = 3600.0
 
 
@@ -52,10 +52,14 @@ class DirectoryStore:
         self._sync_directory(path.parent)
         return Written(written)
 
-    def publish(self, name: str, content: bytes) -> None:
+    def publish(self, name: str, content: bytes, last_look: Callable[[], None] | None = None) -> None:
+        last_look = last_look or (lambda: None)
         path = self.root / name
         self._make_directory(path.parent)
-        if self.medium is Medium.MOUNT or not self._link_new(path, content):
+        if self.medium is Medium.MOUNT:
+            last_look()
+            self._write_new(path, [memoryview(content)])
+        elif not self._link_new(path, content, last_look):
             self._write_new(path, [memoryview(content)])
         self._sync_directory(path.parent)
 
@@ -66,7 +70,7 @@ class DirectoryStore:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
             self._write_and_close(fd, [memoryview(content)])
         else:
-            staged = self._stage(content)
+            staged = self._stage(path.name, content)
             try:
                 staged.replace(path)
             except OSError:
@@ -127,10 +131,10 @@ class DirectoryStore:
         os.close(fd)  # on a mount the upload ends here: its error is the write's
         return written
 
-    def _stage(self, content: bytes) -> Path:
+    def _stage(self, name: str, content: bytes) -> Path:
         staging = self.root / STAGING
         self._make_directory(staging)
-        staged = staging / secrets.token_hex(8)
+        staged = staging / f"{name}.{secrets.token_hex(8)}"
         try:
             self._write_new(staged, [memoryview(content)])
         except OSError:
@@ -140,11 +144,12 @@ class DirectoryStore:
             raise
         return staged
 
-    def _link_new(self, path: Path, content: bytes) -> bool:
+    def _link_new(self, path: Path, content: bytes, last_look: Callable[[], None]) -> bool:
         """Publish by hard link; False where the file system has none."""
-        staged = self._stage(content)
+        staged = self._stage(path.name, content)
         try:
             staged_at = staged.stat().st_mtime
+            last_look()
             os.link(staged, path)
         except OSError as error:
             if error.errno in {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}:

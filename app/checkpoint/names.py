@@ -11,6 +11,8 @@ import re
 import secrets
 from dataclasses import dataclass, field
 
+from app.checkpoint.store import STAGED
+
 CHECKPOINTS = "checkpoints/"
 SHARDS = "shards/"
 QUARANTINE = "quarantine/"
@@ -103,6 +105,12 @@ class CheckpointName:
         """Whose manifest it is; None for any other object, a copy in a folder below among them."""
         found = cls.parse(_stem(object_name))
         return found if found and found.manifest == object_name else None
+
+    @classmethod
+    def of_staged(cls, object_name: str) -> CheckpointName | None:
+        """Whose manifest was laid ready there, not committed yet; None for any other object."""
+        name = object_name.removeprefix(STAGED)
+        return cls.parse(name.partition(".json")[0]) if name != object_name else None
 
     @classmethod
     def of_record(cls, object_name: str) -> CheckpointName | None:

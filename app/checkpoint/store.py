@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+STAGED = ".staging/"
+"""Below it lie documents that `publish` has laid ready; their names begin with that of the object to be."""
 CHUNK_BYTES = 16 * 2**20
 """How much of an object passes between engine and store at a time."""
 
@@ -41,6 +43,11 @@ class Store(Protocol):
     while the manifest that `publish` writes *is* the commit and appears whole wherever the medium can do that.
     `replace` is for hints only: a reader must bear finding it torn.
 
+    A commit must not come to be once a newer attempt has taken over, not even when its writer slept in between. So
+    `publish` has a last look: what the store can, it lays ready below `STAGED` first, then calls `last_look`, and only
+    then lets the object come to be, from what was laid ready and in one act. A newer attempt announces itself and
+    *then* deletes what lies there (epochs.py): a writer that looked too early finds it gone.
+
     Every method raises OSError for storage trouble: FileExistsError and FileNotFoundError mean what they say, the rest
     (EIO, EACCES, ENOSPC, ...) is the medium's own word.
     """
@@ -60,8 +67,11 @@ class Store(Protocol):
         """
         ...
 
-    def publish(self, name: str, content: bytes) -> None:
-        """Write a new small object, durable when this returns."""
+    def publish(self, name: str, content: bytes, last_look: Callable[[], None] | None = None) -> None:
+        """Write a new small object, durable when this returns.
+
+        What `last_look` raises ends it, without a trace. FileNotFoundError: what was laid ready is gone.
+        """
         ...
 
     def replace(self, name: str, content: bytes) -> None:

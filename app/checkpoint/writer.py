@@ -96,9 +96,16 @@ def publish(
         files=files,
     )
     manifest = Manifest(head, table)
-    epochs.refuse_if_superseded(store, name.attempt)
-    before_publish()
-    store.publish(name.manifest, manifest.encode())
+
+    def last_look() -> None:
+        epochs.refuse_if_superseded(store, name.attempt)
+        before_publish()
+
+    try:
+        store.publish(name.manifest, manifest.encode(), last_look)
+    except FileNotFoundError:  # what was laid ready is gone: a newer attempt does that, after it announced itself
+        epochs.refuse_if_superseded(store, name.attempt)
+        raise
     return manifest
 
 

@@ -14,7 +14,7 @@ from app.checkpoint.resume import Resumer
 from app.checkpoint.writer import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from app.checkpoint.reader import Loaded
@@ -68,9 +68,9 @@ class Failing:
         self.fail("create", name)
         return self.inner.create(name, chunks)
 
-    def publish(self, name: str, content: bytes) -> None:
+    def publish(self, name: str, content: bytes, last_look: Callable[[], None] | None = None) -> None:
         self.fail("publish", name)
-        self.inner.publish(name, content)
+        self.inner.publish(name, content, last_look)
 
     def replace(self, name: str, content: bytes) -> None:
         self.fail("replace", name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +17,9 @@ from app.contract import Refusal, Task
 from app.loop.saver import SaveFailed
 from tests.engine.harness import Trial, reference
 from tests.engine.lines import Failing, attempt, commit, resume, steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ENOSPC, EIO, EACCES = errno.ENOSPC, errno.EIO, errno.EACCES
 
@@ -55,8 +59,8 @@ def test_an_error_after_the_manifest_came_into_being_does_not_take_its_shards_aw
     line = attempt(store, 1)
     publish = store.inner.publish
 
-    def published_but_told_otherwise(name: str, content: bytes) -> None:
-        publish(name, content)
+    def published_but_told_otherwise(name: str, content: bytes, last_look: Callable[[], None] | None = None) -> None:
+        publish(name, content, last_look)
         if name.startswith("checkpoints/"):
             raise OSError(EIO, "the answer got lost")
 
