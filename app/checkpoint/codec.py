@@ -73,13 +73,15 @@ class Encoded:
 
     tree: Any
     blobs: tuple[Blob, ...]
+    frozen: frozenset[int] = frozenset()
+    """Blobs, by index, which the program believes will not change any more."""
 
     @property
     def size_bytes(self) -> int:
         return sum(blob.size_bytes for blob in self.blobs)
 
     def copied(self) -> Encoded:
-        return Encoded(self.tree, tuple(blob.copied() for blob in self.blobs))
+        return replace(self, blobs=tuple(blob.copied() for blob in self.blobs))
 
 
 def encode(state: Any) -> Encoded:

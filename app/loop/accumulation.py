@@ -19,16 +19,16 @@ class Accumulation:
     """What tells: whether a gradient is another than the one its optimizer used last, by `Mark`."""
 
     def __init__(self) -> None:
-        self._seen = set[int]()
+        self._seen = dict[int, object]()
         self._used = dict[int, Mark]()
 
     def was_seen(self, optimizer: object) -> bool:
-        """Whether it ever came to the gate in this process: one whose `step` was replaced never does."""
-        return id(optimizer) in self._seen
+        """Whether it came to the gate in this process and has the same `step` still: a replaced one may not come."""
+        return id(optimizer) in self._seen and self._seen[id(optimizer)] == getattr(optimizer, "step", None)
 
     def update_begins(self, optimizer: Optimizer) -> None:
         """From the gate."""
-        self._seen.add(id(optimizer))
+        self._seen[id(optimizer)] = optimizer.step
 
     def update_ended(self, optimizer: Optimizer) -> None:
         """This optimizer has used its gradients up. After the update, because a fused one unscales them in place."""

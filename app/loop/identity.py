@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ from app.contract import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from app.loop.program import Program
 
 
 def as_json(identity: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,3 +54,15 @@ def refuse_another(checkpoint: str, saved: Mapping[str, Any], here: Mapping[str,
             "(fork=True)."
         )
     logs.warning(f"Forking from checkpoint {checkpoint} in spite of: {told}.")
+
+
+def of_objects(program: Program) -> dict[str, str]:
+    """A model's tensors by name, shape and dtype; an optimizer's class."""
+    found = dict[str, str]()
+    for key, model in program.models.items():
+        tensors = {name: t for name, t in model.state_dict().items() if hasattr(t, "dtype")}
+        listing = "\n".join(f"{name} {t.dtype} {list(t.shape)}" for name, t in sorted(tensors.items()))
+        digest = hashlib.sha256(listing.encode()).hexdigest()[:12]
+        found[key] = f"{len(tensors)} tensors, {sum(t.numel() for t in tensors.values())} values, {digest}"
+    found |= {key: type(optimizer).__name__ for key, optimizer in program.optimizers.items()}
+    return found

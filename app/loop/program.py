@@ -8,51 +8,23 @@ and optimizer state, which change behind the optimizer's gate, and gradients tha
 from __future__ import annotations
 
 import copy
-import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from app.contract import Refusal
 from app.loop import rng, scaler
 from app.loop.accumulation import Accumulation, is_still, parameters
+from app.loop.boundary import Boundary
 from app.loop.restoring import load_gradients, load_model, load_optimizer
+from app.loop.subjects import Stateful, by_name, named, of_torch_kind, stateful
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import torch
     from torch import nn
     from torch.amp.grad_scaler import GradScaler
     from torch.optim import Optimizer
     from typing_extensions import TypeIs
-
-    from app.loop.accumulation import Mark
-
-T = TypeVar("T")
-
-
-@runtime_checkable
-class Stateful(Protocol):
-    """Anything whose position or state a checkpoint can hold."""
-
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state_dict: dict[str, Any], /) -> Any: ...
-
-
-@dataclass(frozen=True)
-class Boundary:
-    """What was captured at a step boundary; owns its values."""
-
-    step: int
-    """Steps completed."""
-    volatile: dict[str, Any]
-    buffers: dict[str, dict[str, torch.Tensor]]
-    """Model key -> buffer name -> copy."""
-    groups: dict[str, list[dict[str, Any]]]
-    """Optimizer key -> its parameter groups without the parameters."""
-    versions: int
-    """Sum of the parameters' version counters: a hint that something changed them past the gate."""
-    pending: dict[str, Mark]
-    """Parameter's name -> its gradient, where no optimizer has used it: part of the state."""
 
 
 class Program:
@@ -69,14 +41,14 @@ class Program:
         extra: Stateful | Mapping[str, Stateful] | None = None,
         start_step: int = 0,
     ) -> None:
-        self.models: dict[str, nn.Module] = _named("model", model)
-        self.optimizers: dict[str, Optimizer | Stateful] = _named("optimizer", optimizer)
-        self.schedulers: dict[str, Stateful] = _named("scheduler", scheduler)
-        self.scalers: dict[str, GradScaler] = _named("scaler", scaler)
-        self.others = _stateful("data", data) | _stateful("extra", extra)
+        self.models: dict[str, nn.Module] = named("model", model)
+        self.optimizers: dict[str, Optimizer | Stateful] = named("optimizer", optimizer)
+        self.schedulers: dict[str, Stateful] = named("scheduler", scheduler)
+        self.scalers: dict[str, GradScaler] = named("scaler", scaler)
+        self.others = stateful("data", data) | stateful("extra", extra)
         self.start_step = start_step
         self._parameters = [p for model in self.models.values() for p in model.parameters()]
-        self._named_parameters = _by_name(self.models, _of_torch_kind(self.optimizers))
+        self._named_parameters = by_name(self.models, of_torch_kind(self.optimizers))
         self._concerning: dict[int, object] = {id(each): each for each in self.optimizers.values()}
         self._accumulation = Accumulation()
 
@@ -102,6 +74,10 @@ class Program:
     def update_ended(self, optimizer: Optimizer) -> None:
         """Its gradients are used up."""
         self._accumulation.update_ended(optimizer)
+
+    def was_seen(self, optimizer: object) -> bool:
+        """Whether it came to the gate in this process, by the `step` that it has now."""
+        return self._accumulation.was_seen(optimizer)
 
     def unsavable_gradients(self, boundary: Boundary) -> list[str]:
         """Parameters with a pending gradient for which a checkpoint has no form."""
@@ -135,7 +111,7 @@ class Program:
         """
         if not self.has_live_tensors or boundary.step == self.start_step:
             return True
-        seen = bool(self.optimizers) and all(self._accumulation.was_seen(each) for each in self.optimizers.values())
+        seen = bool(self.optimizers) and all(self.was_seen(each) for each in self.optimizers.values())
         if not seen or self._versions() != boundary.versions:
             return False
         return all(is_still(mark, self._named_parameters[name].grad) for name, mark in boundary.pending.items())
@@ -184,17 +160,6 @@ class Program:
         rng.restore(state["rng"])  # last: the data loader above may draw while it finds its position
         self.start_step = state["step"]
 
-    def identity(self) -> dict[str, str]:
-        """What the state belongs to: a model's tensors by name, shape and dtype; an optimizer's class."""
-        found = dict[str, str]()
-        for key, model in self.models.items():
-            tensors = {name: t for name, t in model.state_dict().items() if hasattr(t, "dtype")}
-            listing = "\n".join(f"{name} {t.dtype} {list(t.shape)}" for name, t in sorted(tensors.items()))
-            digest = hashlib.sha256(listing.encode()).hexdigest()[:12]
-            found[key] = f"{len(tensors)} tensors, {sum(t.numel() for t in tensors.values())} values, {digest}"
-        found |= {key: type(optimizer).__name__ for key, optimizer in self.optimizers.items()}
-        return found
-
     def weights(self) -> dict[str, torch.Tensor]:
         """Name -> tensor over all models; names are prefixed with the model's when there are several."""
         return {
@@ -211,38 +176,3 @@ def _is_dense(gradient: torch.Tensor | None) -> TypeIs[torch.Tensor]:
     import torch
 
     return gradient is not None and gradient.layout is torch.strided
-
-
-def _by_name(models: Mapping[str, nn.Module], optimizers: Mapping[str, Optimizer]) -> dict[str, nn.Parameter]:
-    """Every parameter once: under its model's key and its name there, or its optimizer's key and its number."""
-    found = {f"{key}.{name}": each for key, model in models.items() for name, each in model.named_parameters()}
-    known = {id(each) for each in found.values()}
-    for key, optimizer in optimizers.items():
-        found |= {f"{key}.{n}": each for n, each in enumerate(parameters(optimizer)) if id(each) not in known}
-    return found
-
-
-def _of_torch_kind(optimizers: Mapping[str, Optimizer | Stateful]) -> dict[str, Optimizer]:
-    """Those with parameter groups: of any other neither parameters nor gradients are known."""
-    return {key: cast("Optimizer", each) for key, each in optimizers.items() if hasattr(each, "param_groups")}
-
-
-def _named(role: str, given: Any) -> dict[str, Any]:
-    """`{"model": m}` for one object, `{"model.a": m, ...}` for a mapping, in order of names."""
-    if given is None:
-        return {}
-    if isinstance(given, Mapping):
-        return {f"{role}.{name}": each for name, each in sorted(cast("Mapping[str, Any]", given).items())}
-    return {role: given}
-
-
-def _stateful(role: str, given: Any) -> dict[str, Stateful]:
-    named = _named(role, given)
-    for key, each in named.items():
-        if not isinstance(each, Stateful):
-            raise Refusal(
-                f"{key}= is a {type(each).__qualname__}, which has no state_dict() and load_state_dict(), so its "
-                "position cannot be saved. Wrap a plain DataLoader in app.data.Batches, or use torchdata's "
-                "StatefulDataLoader."
-            )
-    return named

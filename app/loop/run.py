@@ -14,7 +14,7 @@ from app.loop import handoff, rng
 from app.loop.curve import Curve
 from app.loop.ending import Ending
 from app.loop.gate import Gate, Phase
-from app.loop.identity import refuse_another
+from app.loop.identity import of_objects, refuse_another
 from app.loop.interval import Schedule
 from app.loop.saver import Saver, Statistics
 from app.watchdog import Watchdog
@@ -52,7 +52,7 @@ class Run:
         self._shutdown = shutdown
         self._line = Line(start.store, start.ledger.attempt, options.keep, start.clock.sleep)
         self._gate: Gate[Boundary] = Gate(program.untouched_since)
-        self._identity = {**program.identity(), **options.identity}
+        self._identity = {**of_objects(program), **options.identity}
         self._curve = Curve(options.total_steps, options.log_every, start.clock)
         self._watchdog = Watchdog(shutdown, clock=start.clock.now_s)
         self._ending = Ending(start, self._line, shutdown, self._identity, options.total_steps, lambda: self._step)
