@@ -65,11 +65,11 @@ def write_shards(
     store: Store, name: CheckpointName, contents: Sequence[Iterator[memoryview]], suffix: str = "safetensors"
 ) -> list[WrittenShard]:
     """Each durable and summed, several at a time. Raises OSError, and whatever reading the contents raises."""
-    names = [name.shard(index, suffix) for index in range(len(contents))]
-    if len(contents) < 2:
-        return [_write_shard(store, each, content) for each, content in zip(names, contents, strict=True)]
-    with ThreadPoolExecutor(min(PARALLEL, len(contents)), thread_name_prefix="shard") as pool:
-        return list(pool.map(lambda each, content: _write_shard(store, each, content), names, contents))
+    named = [(store, name.shard(index, suffix), content) for index, content in enumerate(contents)]
+    if len(named) < 2:
+        return [_write_shard(*each) for each in named]
+    with ThreadPoolExecutor(min(PARALLEL, len(named)), thread_name_prefix="shard") as pool:
+        return [done.result() for done in [pool.submit(_write_shard, *each) for each in named]]
 
 
 def publish(
