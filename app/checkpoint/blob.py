@@ -1,0 +1,67 @@
+"""What the bytes of a state are: one Blob a tensor or array, and a state as JSON plus blobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+
+class Unsavable(TypeError):  # noqa: N818
+    """A value that the format has no safe form for; the message gives its path in the state's tree."""
+
+
+class Undecodable(Exception):  # noqa: N818
+    """JSON that is not this format's."""
+
+
+@dataclass(slots=True, eq=False)
+class Blob:
+    """The bytes of one tensor or array, and what they mean. Nobody changes one; frozen it would cost 0.5 us more."""
+
+    path: str
+    """Where it was found first in the tree, e.g. `model/wte.weight`; no other blob of the state has the same."""
+    kind: str
+    """`tensor` (torch) or `array` (numpy)."""
+    dtype: str
+    """`bfloat16`, `int64`, ... as torch or numpy spells it."""
+    shape: tuple[int, ...]
+    value: Any
+    """The tensor or array itself; its bytes are taken when it is written."""
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self.value.nbytes)
+
+    def data(self) -> memoryview:
+        """Row-major little-endian bytes; a copy only where the value is not contiguous or not in host memory."""
+        if self.kind == "array":
+            import numpy as np
+
+            array = np.ascontiguousarray(self.value).reshape(-1)
+            return memoryview(cast("Any", array.view(np.uint8)))
+        import torch
+
+        host = self.value.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
+        return memoryview(host.view(torch.uint8).numpy())
+
+    def copied(self) -> Blob:
+        """The same with bytes of its own, so that training may go on while they are written."""
+        value = self.value
+        return replace(self, value=value.copy() if self.kind == "array" else value.detach().to("cpu", copy=True))
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A state as JSON plus blobs."""
+
+    tree: Any
+    blobs: tuple[Blob, ...]
+    frozen: frozenset[int] = frozenset()
+    """Indices of blobs that the program believes will not change, such as weights that nothing trains."""
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(blob.size_bytes for blob in self.blobs)
+
+    def copied(self) -> Encoded:
+        return replace(self, blobs=tuple(blob.copied() for blob in self.blobs))
