@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+from app.place import Place, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,8 +59,8 @@ class TryAgain(TaskError):  # noqa: N818 - named for what to do
 class Task:
     """One task attempt as the platform describes it. Outside Cloud Run: job "job", task 0 of 1, attempt 0."""
 
-    checkpoint_dir: Path
-    """Root under which each task keeps its checkpoint line: the bucket's mount, or any directory."""
+    checkpoint_dir: Place
+    """Root under which each task keeps its checkpoint line: the bucket's mount, any directory, or gs://bucket."""
     job: str = "job"
     execution: str = ""
     """Name of the execution; empty outside Cloud Run."""
@@ -74,8 +75,8 @@ class Task:
     """The platform starts so many further attempts when one fails; None: not known."""
 
     @property
-    def line(self) -> Path:
-        """Directory of this task's checkpoint line."""
+    def line(self) -> Place:
+        """Where this task's checkpoint line is."""
         return self.checkpoint_dir / f"{self.job}-task-{self.index}"
 
     @property
@@ -100,11 +101,13 @@ class Task:
                 "CHECKPOINT_DIR is not set, so there is nowhere to keep checkpoints. In the job it is the mount path "
                 "of the bucket's volume; by hand: CHECKPOINT_DIR=/some/directory python -m app"
             )
-        if "://" in root:
+        try:
+            checkpoint_dir = place_of(root)
+        except ValueError as error:
             raise Refusal(
-                f"CHECKPOINT_DIR is {root!r}, but this worker writes to directories only. Mount the bucket as a "
-                "volume and set CHECKPOINT_DIR to the mount path, e.g. /checkpoints."
-            )
+                f"CHECKPOINT_DIR is {root!r}: {error}. Or it is a directory, such as the mount path of the bucket's "
+                "volume, /checkpoints."
+            ) from None
         job = environment.get("CLOUD_RUN_JOB", "job")
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", job):
             raise Refusal(f"CLOUD_RUN_JOB is {job!r}: not a job name, and checkpoints are kept under it.")
@@ -116,7 +119,7 @@ class Task:
                 f"{count - 1}."
             )
         return cls(
-            checkpoint_dir=Path(root),
+            checkpoint_dir=checkpoint_dir,
             job=job,
             execution=environment.get("CLOUD_RUN_EXECUTION", ""),
             index=index,

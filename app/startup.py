@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import errno
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app import ledger, logs
-from app.checkpoint import line
-from app.checkpoint.directory import DirectoryStore, make_directory
-from app.checkpoint.names import FOLDERS
+from app.checkpoint import line, opening
 from app.checkpoint.patience import patiently
 from app.clock import REAL, Clock
 from app.contract import Refusal, Task
 from app.ledger import Ledger
+from app.place import BucketPath
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from app.checkpoint.store import Store
 
@@ -52,26 +49,13 @@ class Start:
     clock: Clock = REAL
 
 
-def open_store(task: Task, clock: Clock = REAL) -> DirectoryStore:
-    """The task's line directory, made if need be inside CHECKPOINT_DIR. Raises Refusal, StoreUnavailable."""
+def open_store(task: Task, clock: Clock = REAL) -> Store:
+    """The task's line, made if need be inside CHECKPOINT_DIR. Raises Refusal, StoreUnavailable."""
     root = task.checkpoint_dir
-    if not _writing(root, root.is_dir, clock):
-        found = "is not a directory" if root.exists() else "does not exist"
-        raise Refusal(
-            f"CHECKPOINT_DIR {root} {found}. In a job this means that the bucket's volume is not mounted there: check "
-            "the job's volume and mount path. By hand: create the directory first. Nothing was written."
-        )
-    _writing(root, lambda: _make_line(task.line), clock)
-    return DirectoryStore(task.line)
-
-
-def _make_line(line: Path) -> None:
-    """Raises NotADirectoryError for a folder of it whose place is taken: a save would find out hours later."""
-    make_directory(line)
-    with os.scandir(line) as found:
-        for item in found:
-            if f"{item.name}/" in FOLDERS and not item.is_dir():
-                raise NotADirectoryError(errno.ENOTDIR, "A file has the place of this directory", item.path)
+    if not _writing(root, lambda: opening.is_there(root), clock):
+        raise Refusal(opening.absent(root))
+    _writing(root, lambda: opening.make_line(task.line), clock)
+    return _writing(root, lambda: opening.open_store(task.line), clock)
 
 
 def begin(task: Task, store: Store, clock: Clock = REAL) -> Start:
@@ -101,7 +85,9 @@ def _writing(where: object, action: Callable[[], T], clock: Clock) -> T:
             return action()
         except OSError as error:
             if error.errno in _HOPELESS:
-                raise Refusal(f"Checkpoints cannot be kept in {where}: {_HOPELESS[error.errno]}. ({error})") from error
+                in_bucket = isinstance(where, BucketPath)  # whose errors say themselves what to do
+                why = error.strerror if in_bucket else f"{_HOPELESS[error.errno]}. ({error})"
+                raise Refusal(f"Checkpoints cannot be kept in {where}: {why}") from error
             raise
 
     return patiently(or_refused, f"Using {where}", sleep=clock.sleep)

@@ -87,7 +87,7 @@ class EngineSession:
         self._every = every_steps
         self._entered_gate_at = 0.0
         start = open_line(root)
-        self._document = start.task.line / start.ledger.attempt.document
+        self._document = Path(str(start.task.line), start.ledger.attempt.document)
         self._before = hooks.register_optimizer_step_pre_hook(self._entering)
         options: dict[str, Any] = {} if snapshot is None else {"snapshot": snapshot}
         self._session = session(

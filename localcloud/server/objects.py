@@ -15,24 +15,19 @@ import httpcore
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 
-from localcloud.jsontypes import Json, obj
+from localcloud.jsontypes import Json, items, obj
 from localcloud.server import stamps
 from localcloud.server.emulator import EmulatorMissingError
 from localcloud.server.errors import ApiError, unsupported
 from localcloud.server.http import Call, Routes, raw_body
+from localcloud.server.moves import move
+from localcloud.server.preconditions import NotModifiedError, check
 from localcloud.server.storage import bucket_of
 from localcloud.settings import HOST
 
 routes = Routes("")
 _HOP_BY_HOP = frozenset({"connection", "transfer-encoding", "keep-alive", "host", "content-length", "expect"})
 _TIMEOUTS = {"timeout": {"connect": 10.0, "read": 600.0, "write": 600.0, "pool": 60.0}}
-
-
-class _RefusedError(Exception):
-    """A precondition does not hold; `code` is 412, or 304 for a read that asked for a change."""
-
-    def __init__(self, code: int) -> None:
-        self.code = code
 
 
 @raw_body
@@ -45,21 +40,26 @@ async def list_objects(call: Call) -> Response:
 
 @raw_body
 async def one_object(call: Call) -> Response:
-    """Read, change or delete one object, or copy, rewrite or compose into it."""
+    """Read, change or delete one object, or move it, or copy, rewrite or compose into it."""
     bucket, rest = str(bucket_of(call)["name"]), call.request.path_params["rest"]
     segments = [unquote(each) for each in str(rest).split("/")]
+    if len(segments) == 4 and segments[1:3] == ["moveTo", "o"] and call.request.method == "POST":
+        return await move(call, bucket, segments[0], segments[3])
     names, target = {(bucket, segments[0])}, (bucket, segments[0])
+    sources = dict[str, dict[str, str]]()
     if len(segments) >= 6 and segments[1] in ("copyTo", "rewriteTo"):
         target = (segments[3], segments[5])
         names.add(target)
     if len(segments) == 2 and segments[1] == "compose":
-        body = json.loads(await call.request.body())
-        names |= {(bucket, str(source["name"])) for source in body.get("sourceObjects", [])}
+        sources = _compose_sources(await call.request.body())
+        names |= {(bucket, name) for name in sources}
     elif len(segments) > 1 and segments[1] not in ("copyTo", "rewriteTo", "acl"):
         # A slash that was not encoded: the name goes on.
         names, target = {(bucket, "/".join(segments))}, (bucket, "/".join(segments))
     for name in names:
         await asyncio.to_thread(stamps.stamp_object, call.cloud.settings.buckets_dir, *name)
+    for name, wanted in sources.items():
+        check(wanted, stamps.read(call.cloud.settings.buckets_dir, bucket, name))
     if call.request.method == "GET":
         return await _guarded(call, target, dict(call.query))
     async with call.cloud.emulator.locks[target]:
@@ -115,6 +115,15 @@ def missing_caches(call: Call) -> Response:
     raise ApiError(404, f"Bucket {bucket_of(call)['name']} has no Anywhere Cache.")
 
 
+def _compose_sources(body: bytes) -> dict[str, dict[str, str]]:
+    """Name -> preconditions of each source of a composition."""
+    found = dict[str, dict[str, str]]()
+    for source in items(obj(json.loads(body)).get("sourceObjects")):
+        wanted = obj(source.get("objectPreconditions")).get("ifGenerationMatch") or source.get("generation")
+        found[str(source["name"])] = {} if wanted is None else {"ifGenerationMatch": str(wanted)}
+    return found
+
+
 def _upload_id(location: str) -> str:
     path, _, query = location.partition("?")
     return parse_qs(query).get("upload_id", [path.rsplit("/", 1)[-1]])[0]
@@ -132,25 +141,13 @@ def _upload_metadata(body: bytes) -> Json:
 async def _guarded(call: Call, target: tuple[str, str], conditions: dict[str, str]) -> Response:
     current = stamps.read(call.cloud.settings.buckets_dir, *target)
     try:
-        _check(conditions, current, reading=call.request.method == "GET")
-    except _RefusedError as refusal:
-        if refusal.code == 304:
-            return Response(status_code=304)
-        raise ApiError(412, "At least one of the pre-conditions you specified did not hold.") from refusal
+        check(conditions, current, reading=call.request.method == "GET")
+    except NotModifiedError:
+        return Response(status_code=304)
     wanted = call.query.get("generation")
     if wanted and (current is None or str(current["Generation"]) != wanted):
         raise ApiError(404, f"No such object: {target[0]}/{target[1]} of generation {wanted}.")
     return await _forward(call)
-
-
-def _check(conditions: dict[str, str], current: Json | None, *, reading: bool) -> None:
-    generation = str(current["Generation"]) if current else "0"
-    for name, have in (("Generation", generation), ("Metageneration", "1" if current else "0")):
-        wanted, unwanted = conditions.get(f"if{name}Match"), conditions.get(f"if{name}NotMatch")
-        if wanted is not None and wanted != have:
-            raise _RefusedError(412)
-        if unwanted is not None and unwanted == have:
-            raise _RefusedError(304 if reading else 412)
 
 
 async def _forward(call: Call) -> Response:

@@ -78,6 +78,24 @@ def read(buckets_dir: Path, bucket: str, name: str) -> Json | None:
     return _metadata(path)
 
 
+def rename(buckets_dir: Path, bucket: str, source: str, target: str) -> None:
+    """Give a stamped object another name, as a new generation of now, over what has that name already.
+
+    Raises:
+        FileNotFoundError: the object is gone.
+        ValueError: no file can have that name.
+    """
+    old, new = _path(buckets_dir, bucket, source), _path(buckets_dir, bucket, target)
+    if old is None or new is None:
+        raise ValueError(f"{source} or {target} cannot be a file's name")
+    metadata, written = _metadata(old) or {}, datetime.now(UTC)
+    generation = max(int(written.timestamp() * 1e6), int(metadata.get("Generation", 0)) + 1)
+    moved = {**metadata, "Created": timestamp(written), "Updated": timestamp(written), "Generation": generation}
+    os.setxattr(old, _METADATA, json.dumps(moved).encode())
+    new.parent.mkdir(parents=True, exist_ok=True)
+    old.replace(new)
+
+
 def _path(buckets_dir: Path, bucket: str, name: str) -> Path | None:
     """The object's file; None for a name that no file can have."""
     if not name or any(part in ("", ".", "..") for part in name.split("/")):

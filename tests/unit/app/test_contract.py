@@ -36,10 +36,26 @@ def test_on_cloud_run_the_line_is_named_after_job_and_task():
 
 
 @pytest.mark.parametrize(
+    ("root", "line"),
+    [
+        ("gs://some-bucket", "gs://some-bucket/gpu-task-0"),
+        ("gs://some-bucket/", "gs://some-bucket/gpu-task-0"),
+        ("gs://some-bucket/team//runs/", "gs://some-bucket/team/runs/gpu-task-0"),
+    ],
+)
+def test_checkpoints_may_be_kept_in_a_bucket_without_a_mount(root, line):
+    assert str(Task.from_environment({"CHECKPOINT_DIR": root, "CLOUD_RUN_JOB": "gpu"}).line) == line
+
+
+@pytest.mark.parametrize(
     ("environment", "named"),
     [
         ({}, "CHECKPOINT_DIR"),
-        ({"CHECKPOINT_DIR": "gs://bucket/line"}, "gs://bucket/line"),
+        ({"CHECKPOINT_DIR": "s3://bucket/line"}, "s3://bucket/line"),
+        ({"CHECKPOINT_DIR": "gs://"}, "gs://BUCKET/PREFIX"),
+        ({"CHECKPOINT_DIR": "gs:///line"}, "gs://BUCKET/PREFIX"),
+        ({"CHECKPOINT_DIR": "gs://Bucket/line"}, "gs://BUCKET/PREFIX"),
+        ({"CHECKPOINT_DIR": "gs://bucket/a/../b"}, "prefix must not hold"),
         ({"CHECKPOINT_DIR": "/c", "TASK_TIMEOUT_S": "12h"}, "TASK_TIMEOUT_S"),
         ({"CHECKPOINT_DIR": "/c", "CLOUD_RUN_TASK_INDEX": "-1"}, "CLOUD_RUN_TASK_INDEX"),
         ({"CHECKPOINT_DIR": "/c", "CLOUD_RUN_TASK_COUNT": "0"}, "CLOUD_RUN_TASK_COUNT"),
