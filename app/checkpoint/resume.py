@@ -14,18 +14,15 @@ What can be wrong with a candidate, and what follows:
 from __future__ import annotations
 
 import errno
-import json
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from app import logs
-from app.checkpoint import reader
+from app.checkpoint import quarantine, reader
 from app.checkpoint.manifest import Damaged, Torn, Unsupported
 from app.checkpoint.names import CHECKPOINTS, LATEST, QUARANTINE, CheckpointName
 from app.checkpoint.patience import MISPLACED, StoreUnavailable, patiently
-from app.checkpoint.store import document
-from app.clock import now_rfc3339
 from app.contract import Refusal
 
 if TYPE_CHECKING:
@@ -133,15 +130,10 @@ class Resumer:
         return sorted((name for entry in entries if (name := CheckpointName.of_manifest(entry.name))), reverse=True)
 
     def _quarantined(self) -> set[CheckpointName]:
-        """A record stands for its checkpoint by its name; its content is only the reason."""
-        entries = self._patiently(lambda: self.store.list(QUARANTINE))
-        return {name for entry in entries if (name := CheckpointName.of_record(entry.name))}
+        return self._patiently(lambda: quarantine.recorded(self.store))
 
     def _reason_on_record(self, name: CheckpointName) -> str:
-        record = self._patiently(lambda: document(self.store, name.record, {}))
-        if record is None:
-            return f"in quarantine since an earlier attempt; its record {name.record} is torn"
-        return f"{record.get('reason')} (found by {record.get('found_by')} at {record.get('found_at')})"
+        return self._patiently(lambda: quarantine.reason(self.store, name))
 
     def _verified(self, name: CheckpointName) -> Loaded:
         try:
@@ -170,17 +162,8 @@ class Resumer:
         logs.error(
             f"Checkpoint {name} is damaged: {reason}. It is left in place, recorded in quarantine, and not used."
         )
-        record = {
-            "format": 1,
-            "name": str(name),
-            "reason": reason,
-            "found_by": self.found_by,
-            "found_at": now_rfc3339(),
-        }
         try:
-            self.store.publish(name.record, json.dumps(record).encode())
-        except FileExistsError:
-            pass
+            quarantine.record(self.store, name, reason, self.found_by)
         except OSError as error:
             logs.warning(f"The quarantine record of {name} could not be written ({error}); it will be found again.")
 
