@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ops import local
+from ops.checkpoints.cli import app as checkpoints
 from ops.errors import OpsError
 from ops.reporting import reported, say
 
@@ -26,6 +27,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(local.app, name="local")
+app.add_typer(checkpoints, name="checkpoints")
 
 Stack = Annotated[
     str | None,

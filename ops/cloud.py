@@ -79,7 +79,7 @@ def connect_to(outputs: StackOutputs) -> Cloud:
 
     local = outputs.is_local
     if local:
-        _bypass_proxies()
+        bypass_proxies()
     return Cloud(
         outputs=outputs,
         runs=CloudRun(outputs),
@@ -91,7 +91,7 @@ def connect_to(outputs: StackOutputs) -> Cloud:
     )
 
 
-def _bypass_proxies() -> None:
+def bypass_proxies() -> None:
     """No proxy reaches this machine's loopback, and Google's clients take theirs from the environment."""
     for name in ("NO_PROXY", "no_proxy"):
         present = [host for host in os.environ.get(name, "").split(",") if host]

@@ -17,7 +17,7 @@ class NotSucceededError(OpsError):
     exit_code = 1
     meaning = (
         "`run --wait`: the execution failed or was cancelled; `rehearse`: a promise was broken; "
-        "`leftovers`: something is left"
+        "`leftovers`: something is left; `checkpoints`: one is damaged"
     )
 
 

@@ -17,7 +17,8 @@ FORBIDDEN = {
 """`ops` is the one that may see the others; even there only the pure modules below."""
 
 OPS_MAY_IMPORT = (
-    *("app.checkpoint", "app.ledger", "infra.accelerators", "infra.exposure", "infra.settings", "infra.stack_file"),
+    *("app.checkpoint", "app.contract", "app.ledger"),
+    *("infra.accelerators", "infra.exposure", "infra.settings", "infra.stack_file"),
     "localcloud",
 )
 

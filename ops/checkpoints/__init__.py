@@ -1,0 +1,1 @@
+"""`gpujob checkpoints`: look at checkpoint lines, verify, export, fork and prune them."""

@@ -1,0 +1,194 @@
+"""`gpujob checkpoints export`: a model's weights as one safetensors file, written as a stream and verified on the way.
+
+Tied tensors are one tensor in the file, under the first of their names; the others are in its metadata, name to name,
+as `safetensors.torch.save_model` writes it: `load_model` ties them again. After `load_file`, `load_state_dict` with
+strict=False does, because the module ties them itself.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from ops.checkpoints.survey import Found
+from ops.checkpoints.where import Place
+from ops.errors import MissingError, NotSucceededError, RefusedError
+from ops.text import size_text
+
+if TYPE_CHECKING:
+    from app.checkpoint.manifest import Manifest
+    from app.checkpoint.table import Place as TensorPlace
+
+DTYPES = {
+    "float64": ("F64", 8), "float32": ("F32", 4), "float16": ("F16", 2), "bfloat16": ("BF16", 2), "int64": ("I64", 8),
+    "int32": ("I32", 4), "int16": ("I16", 2), "int8": ("I8", 1), "uint8": ("U8", 1), "uint16": ("U16", 2),
+    "uint32": ("U32", 4), "uint64": ("U64", 8), "bool": ("BOOL", 1), "complex64": ("C64", 8),
+    "float8_e4m3fn": ("F8_E4M3", 1), "float8_e5m2": ("F8_E5M2", 1), "float8_e4m3fnuz": ("F8_E4M3FNUZ", 1),
+    "float8_e5m2fnuz": ("F8_E5M2FNUZ", 1),
+}  # fmt: skip
+"""torch's name -> the format's word and bytes an element: what `safetensors.torch.load_file` reads."""
+
+
+@dataclass(frozen=True)
+class Weight:
+    """One tensor of the file."""
+
+    name: str
+    also: tuple[str, ...]
+    """Further names of the same tensor."""
+    place: TensorPlace
+    begin: int
+    """In the file's data section."""
+    size_bytes: int
+
+
+def export(place: Place, each: Found, model: str | None, out: Path, say: Callable[[str], None]) -> None:
+    """Raises OpsError, and what storage and engine raise. `out` is as before unless all of it is written."""
+    from app.checkpoint.manifest import Damaged, Torn, Unsupported
+    from app.checkpoint.reader import head_and_table
+
+    try:
+        manifest = head_and_table(place.store, each.name)
+        weights = _laid_out(_weights(manifest, model, str(each.name)), str(each.name))
+        _write(place, manifest, weights, out)
+    except (Torn, Damaged, Unsupported) as error:
+        raise NotSucceededError(
+            f"Checkpoint {each.name} cannot be exported: {error}. {out} was not written. Try an older one: "
+            f"`gpujob checkpoints verify {place.url}` says which are sound."
+        ) from error
+    tied = [f"{name} = {weight.name}" for weight in weights for name in weight.also]
+    total = size_text(sum(weight.size_bytes for weight in weights))
+    say(f"{out}: {len(weights)} tensors, {total}, of checkpoint {each.name}, every byte verified.")
+    if tied:
+        say(f"Tied, so only once in the file: {', '.join(tied)}.")
+
+
+def _weights(manifest: Manifest, typed: str | None, checkpoint: str) -> list[tuple[tuple[str, ...], TensorPlace]]:
+    """Names and place of each tensor of the model's state_dict, in its order."""
+    from app.checkpoint.verifying import checked_table
+
+    if manifest.head.files is not None:
+        raise RefusedError(
+            f"Checkpoint {checkpoint} is a directory tree of {manifest.head.files} files, not the state of a session: "
+            "its weights are files of the tree already. Nothing was written. app.trees restores it."
+        )
+    table = checked_table(manifest)
+    models = {key: value for key, value in cast("dict[str, Any]", table.tree).items() if key.split(".")[0] == "model"}
+    key = _chosen(sorted(models), typed, checkpoint)
+    names = dict[int, list[str]]()
+    for name, node in entries(models[key]):
+        if isinstance(node, dict) and set(cast("dict[str, Any]", node)) == {"$tensor"}:
+            names.setdefault(int(node["$tensor"]), []).append(name)
+    return [(tuple(sorted(each)), table.places[index]) for index, each in names.items()]
+
+
+def _chosen(models: list[str], typed: str | None, checkpoint: str) -> str:
+    short = [key.removeprefix("model").removeprefix(".") or "model" for key in models]
+    if not models:
+        raise MissingError(f"Checkpoint {checkpoint} holds no model. Nothing was written.")
+    if typed is None and len(models) == 1:
+        return models[0]
+    if typed in short:
+        return models[short.index(typed or "")]
+    told = f"no model {typed}" if typed else f"{len(models)} models"
+    raise MissingError(
+        f"Checkpoint {checkpoint} holds {told}. Nothing was written. Choose with --model: {', '.join(short)}."
+    )
+
+
+def entries(node: Any) -> Iterator[tuple[str, Any]]:
+    """Items of an encoded dict (docs/checkpoints.md, "Shards and the tree"); keys that are no text are left out."""
+    if not isinstance(node, dict):
+        return
+    fields = cast("dict[str, Any]", node)
+    for mark in ("$ordered", "$dict"):
+        if set(fields) == {mark}:
+            yield from ((key, value) for key, value in fields[mark] if isinstance(key, str))
+            return
+    yield from fields.items()
+
+
+def _laid_out(found: list[tuple[tuple[str, ...], TensorPlace]], checkpoint: str) -> list[Weight]:
+    weights, begin = list[Weight](), 0
+    for names, place in found:
+        if place.dtype not in DTYPES:
+            raise RefusedError(
+                f"{names[0]} of checkpoint {checkpoint} is of dtype {place.dtype}, for which safetensors has no word "
+                "that its reader knows. Nothing was written."
+            )
+        size = math.prod(place.shape) * DTYPES[place.dtype][1]
+        weights.append(Weight(names[0], names[1:], place, begin, size))
+        begin += size
+    return weights
+
+
+def _header(manifest: Manifest, weights: list[Weight]) -> bytes:
+    tied = {name: weight.name for weight in weights for name in weight.also}
+    told = {"format": "pt", "checkpoint": manifest.head.name, "step": str(manifest.head.step)}
+    header: dict[str, Any] = {"__metadata__": {**told, **tied}}
+    for weight in weights:
+        ends = [weight.begin, weight.begin + weight.size_bytes]
+        header[weight.name] = {
+            "dtype": DTYPES[weight.place.dtype][0],
+            "shape": weight.place.shape,
+            "data_offsets": ends,
+        }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text
+
+
+def _write(place: Place, manifest: Manifest, weights: list[Weight], out: Path) -> None:
+    """Beside `out` first: a name that exists holds all of it."""
+    half = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
+    header = _header(manifest, weights)
+    try:
+        with half.open("xb", buffering=0) as file:
+            fd = file.fileno()
+            _pwrite(fd, memoryview(header), 0)
+            os.ftruncate(fd, len(header) + sum(weight.size_bytes for weight in weights))
+            for index in sorted({weight.place.shard for weight in weights}):
+                wanted = [weight for weight in weights if weight.place.shard == index]
+                _copy_from(place, manifest, index, wanted, lambda data, at: _pwrite(fd, data, len(header) + at))
+            os.fsync(fd)
+        half.replace(out)
+    except BaseException:
+        half.unlink(missing_ok=True)
+        raise
+
+
+def _copy_from(
+    place: Place, manifest: Manifest, index: int, wanted: list[Weight], put: Callable[[memoryview, int], None]
+) -> None:
+    """Reads the whole shard, because only its end proves it. Raises Damaged, OSError."""
+    from app.checkpoint import content
+    from app.checkpoint.manifest import Damaged
+
+    shard, at, data_at, head = manifest.head.shards[index], 0, -1, b""
+    for block in content.stream(place.store, shard):
+        if data_at < 0:
+            head += bytes(block[: 8 - len(head)])
+            if len(head) == 8:
+                data_at = 8 + struct.unpack("<Q", head)[0]
+        for weight in wanted:
+            begin = data_at + weight.place.begin
+            first, last = max(begin, at), min(begin + weight.size_bytes, at + len(block))
+            if first < last:
+                put(block[first - at : last - at], weight.begin + first - begin)
+        at += len(block)
+    beyond = [w for w in wanted if data_at + w.place.begin + w.size_bytes > shard.size_bytes]
+    if beyond:
+        raise Damaged(f"{beyond[0].name} ends behind its shard {shard.name}")
+
+
+def _pwrite(fd: int, data: memoryview, at: int) -> None:
+    while data:
+        count = os.pwrite(fd, data, at)
+        data, at = data[count:], at + count
