@@ -203,4 +203,7 @@ def _holds_tensor(key: Any) -> bool:
 
 def _word(key: Any) -> str:
     """A key in a path."""
-    return hex(key) if type(key) is int and key.bit_length() > plain.INT_BITS else str(key)
+    try:
+        return str(key)
+    except ValueError:  # it has more digits than Python is ready to print
+        return f"a long {type(key).__name__}"

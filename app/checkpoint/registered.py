@@ -75,14 +75,13 @@ def mark_and_name(cls: type[Any]) -> tuple[str, str] | None:
 
 def fields_of(value: Any) -> dict[str, Any]:
     """What a registered dataclass or named tuple holds. Raises Changed."""
-    if isinstance(value, tuple):
-        return dict(zip(cast("Any", type(value))._fields, value, strict=True))
-    names = [field.name for field in dataclasses.fields(value)]
+    named = isinstance(value, tuple)
+    names: list[str] = list(cast("Any", value)._fields) if named else [each.name for each in dataclasses.fields(value)]
     if more := set(getattr(value, "__dict__", ())) - set(names):
         raise Changed(f"has attributes that are no fields: {', '.join(sorted(more))}. They would be lost")
     if absent := [name for name in names if not hasattr(value, name)]:
         raise Changed(f"has no {', '.join(absent)}")
-    return {name: getattr(value, name) for name in names}
+    return dict(zip(names, value, strict=True)) if named else {name: getattr(value, name) for name in names}
 
 
 def record(name: str, saved: Mapping[str, Any]) -> Any:

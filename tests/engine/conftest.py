@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 import torch
+
+from app.checkpoint.directory import DirectoryStore
 
 torch.set_num_threads(1)  # on tensors this small more threads only spin
 
@@ -14,3 +17,9 @@ torch.set_num_threads(1)  # on tensors this small more threads only spin
 def _no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Durability is asked in tests/unit/app/test_directory.py; here a busy disk would only make every fsync slow."""
     monkeypatch.setattr(os, "fsync", lambda _fd: None)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> DirectoryStore:
+    """An empty one."""
+    return DirectoryStore(tmp_path)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from app.checkpoint import codec
+from app.checkpoint import codec, reader, writer
 from app.checkpoint.directory import DirectoryStore, Medium
 from app.checkpoint.line import Line
 from app.checkpoint.names import Attempt, CheckpointName
@@ -36,6 +36,13 @@ def attempt(store: Store, epoch: int, keep: int = 3) -> Line:
 
 def commit(line: Line, step: int) -> CheckpointName:
     return line.commit(step, codec.encode(state(step)), ORIGIN)
+
+
+def round_trip(store: Store, state: Any) -> Any:
+    """What a checkpoint of this state gives back."""
+    name = CheckpointName.of(attempt(store, 1).attempt, 1)
+    writer.commit(store, name, codec.encode(state), ORIGIN)
+    return reader.load(store, name).state
 
 
 def resume(store: Store, *, ever_committed: bool = False) -> Loaded | None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import struct
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
+
+from tests.engine.packed import Packed
 
 
 def difference(a: Any, b: Any, path: str = "state") -> str | None:  # noqa: PLR0911 - one return a kind of value
@@ -16,6 +20,8 @@ def difference(a: Any, b: Any, path: str = "state") -> str | None:  # noqa: PLR0
 
     A parameter and a buffer are tensors; nan is nan whatever its payload, in plain floats only.
     """
+    if isinstance(a, Packed) and isinstance(b, Packed):
+        return difference((a.dtype, a.data8, a.scale), (b.dtype, b.data8, b.scale), path)
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
         return None if _bits(a) == _bits(b) else f"{path}: {_told(a)} and {_told(b)}"
     if type(a) is not type(b):
@@ -26,10 +32,18 @@ def difference(a: Any, b: Any, path: str = "state") -> str | None:  # noqa: PLR0
     if isinstance(a, float):
         same = math.isnan(b) if math.isnan(a) else struct.pack("<d", a) == struct.pack("<d", b)
         return None if same else f"{path}: {a!r} and {b!r}"
+    if isinstance(a, complex):
+        return difference((a.real, a.imag), (b.real, b.imag), path)
+    if dataclasses.is_dataclass(a) and not isinstance(a, type):
+        return difference(vars(a), vars(b), path)
+    if isinstance(a, (OrderedDict, defaultdict, deque)):
+        about = [getattr(each, name, None) for each in (a, b) for name in ("__dict__", "default_factory", "maxlen")]
+        if about[:3] != about[3:]:
+            return f"{path}: {about}"
     if isinstance(a, Mapping):
         keys = difference(list(a), list(b), f"{path} keys")
         return keys or _first(zip(a.values(), b.values(), strict=True), path)
-    if isinstance(a, (list, tuple)):
+    if isinstance(a, (list, tuple, deque)):
         return _first(zip(a, b, strict=True), path) if len(a) == len(b) else f"{path}: {len(a)} and {len(b)} items"
     return None if a == b else f"{path}: {a!r} and {b!r}"
 

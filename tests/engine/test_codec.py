@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter, OrderedDict
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,24 +11,10 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from app.checkpoint import codec, reader, writer
+from app.checkpoint import codec, writer
 from app.checkpoint.codec import Unsavable
-from app.checkpoint.directory import DirectoryStore
-from app.checkpoint.names import CheckpointName
 from app.loop.program import Program
-from tests.engine.lines import ORIGIN, attempt
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> DirectoryStore:
-    return DirectoryStore(tmp_path)
-
-
-def round_trip(store: DirectoryStore, state: Any) -> Any:
-    name = CheckpointName.of(attempt(store, 1).attempt, 1)
-    writer.commit(store, name, codec.encode(state), ORIGIN)
-    return reader.load(store, name).state
-
+from tests.engine.lines import round_trip
 
 DTYPES = [
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2),
