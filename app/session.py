@@ -37,6 +37,8 @@ def session(
     every_steps: int | None = None,
     every_minutes: float = 5.0,
     keep: int = 3,
+    keep_every: int | None = None,
+    snapshot: str = "auto",
     log_every: int = 1,
     identity: dict[str, Any] | None = None,
     fork: bool = False,
@@ -48,7 +50,10 @@ def session(
     model, optimizer, scheduler, scaler: one object or a dict of names to objects (an EMA copy is a second model).
     data, extra: anything with state_dict() and load_state_dict(); copied at every step, so keep it small.
     every_steps: save after so many steps; without it as often as 1 % of the time allows, at most `every_minutes` apart.
-    keep: how many verified checkpoints stay (2 or more).
+    keep: how many verified checkpoints stay (2 or more); the checkpoints of every `keep_every` steps stay besides.
+    snapshot: how the state is copied for a periodic save. "eager": while the program stands still at a boundary.
+    "deferred": during the next forward and backward. "streaming": not at all, where memory has no room for a copy; the
+    optimizer then waits for the write. "auto": the first of them that costs at most 1 % of the time and fits.
     identity: JSON values that must be equal when the state is resumed, unless `fork`.
     start, shutdown: given by `python -m app`; a script of your own leaves them out, and what it does not catch then
     ends it with the exit code of docs/exit-codes.md.
@@ -68,11 +73,16 @@ def session(
     from app.loop.options import Options
     from app.loop.program import Program
     from app.loop.run import Run
+    from app.loop.snapshot import Mode
 
     if total_steps < 0 or (every_steps is not None and every_steps < 1) or keep < 2 or log_every < 1:
         raise ValueError("total_steps must be 0 or more, every_steps and log_every 1 or more, keep 2 or more")
     if not 0 < every_minutes < math.inf:
         raise ValueError(f"every_minutes is {every_minutes}; it must be more than 0, and finite")
+    if keep_every is not None and keep_every < 1:
+        raise ValueError(f"keep_every is {keep_every}; it must be 1 or more, or None")
+    if snapshot not in (modes := [mode.value for mode in Mode if mode is not Mode.DIRECT]):
+        raise ValueError(f"snapshot is {snapshot!r}; it must be one of {', '.join(modes)}")
     identity = as_json(identity or {})
     shutdown = shutdown or stopping.process
     if start is None:
@@ -85,6 +95,8 @@ def session(
         total_steps=total_steps,
         interval=EverySteps(every_steps) if every_steps else AtRisk(every_minutes),
         keep=keep,
+        keep_every=keep_every,
+        snapshot=Mode(snapshot),
         log_every=log_every,
         identity=identity,
         fork=fork,

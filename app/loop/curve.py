@@ -28,8 +28,11 @@ class Curve:
         """The first step starts now: what came before is no training time."""
         self._since = self._clock.now_s()
 
-    def point(self, done: int, tokens: int, metrics: dict[str, Metric]) -> None:
-        """After `done` steps. Tensors are read only when a line is due: that waits for the device."""
+    def point(self, done: int, tokens: int, metrics: dict[str, Metric], unseen: dict[str, float]) -> None:
+        """After `done` steps. Tensors are read only when a line is due: that waits for the device.
+
+        `unseen` are fields of the line that its text does not show.
+        """
         self._tokens += tokens
         if done % self._log_every and done != self._total_steps:
             return
@@ -39,7 +42,7 @@ class Curve:
             fields["tokens_per_s"] = round(self._tokens / max(now - self._since, 1e-9), 1)
         self._tokens, self._since = 0, now
         text = "".join(f"  {name} {value:.4g}" for name, value in fields.items())
-        logs.info(f"step {done}/{self._total_steps}{text}", step=done, **fields)
+        logs.info(f"step {done}/{self._total_steps}{text}", step=done, **fields, **unseen)
 
 
 def _number(value: Any) -> float:

@@ -11,16 +11,22 @@ breaks it while the save runs, so it is asked for again when every byte is writt
 and the step counts as DIRTY.
 
 Saving "the last boundary" in a DIRTY step would mix two steps; see docs/decisions.md for how that was found.
+
+A periodic save may be lent tensors as well: the saver reads them after the boundary, and the gate keeps the training
+thread from its next update, or from the next boundary, until they were read.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from app.loop.loan import Loan
 
 B = TypeVar("B")
 
@@ -44,6 +50,8 @@ class Gate(Generic[B]):
         self._settled: B | None = None
         self._held_at: B | None = None
         self._held = False
+        self._loan: Loan | None = None
+        self._reading = False
 
     @property
     def phase(self) -> Phase:
@@ -56,6 +64,7 @@ class Gate(Generic[B]):
     def pass_boundary(self, boundary: B) -> None:
         """Training thread: everything is at this boundary. Does not return once a stop has closed the gate."""
         with self._changed:
+            self._take_back()
             self._boundary = boundary
             self._phase = Phase.CLEAN
             if self._closed:
@@ -66,12 +75,14 @@ class Gate(Generic[B]):
     def pass_by(self) -> None:
         """Training thread: a boundary that cannot be saved, nor can what is after it."""
         with self._changed:
+            self._take_back()
             self._hold()
             self._phase = Phase.DIRTY
 
     def enter_update(self) -> None:
         """Training thread, from the optimizer's pre-hook: parameters change next. A stop that saves holds them here."""
         with self._changed:
+            self._take_back()
             self._hold()
             if self._phase is Phase.CLEAN:
                 self._phase = Phase.DIRTY
@@ -84,8 +95,41 @@ class Gate(Generic[B]):
     def finish(self) -> None:
         """Training thread: no boundary will come any more."""
         with self._changed:
+            self._take_back()
             self._phase = Phase.FINISHED
             self._changed.notify_all()
+
+    def lend(self, loan: Loan) -> None:
+        """Training thread, at a boundary: the saver reads these tensors until `give_back`."""
+        with self._changed:
+            self._loan, self._reading = loan, True
+
+    def take_back(self) -> None:
+        """Training thread, between two operations: wait until nothing is read any more."""
+        with self._changed:
+            self._take_back()
+
+    def give_back(self) -> None:
+        """Saver: what was lent is read. Again does nothing."""
+        with self._changed:
+            self._reading = False
+            self._changed.notify_all()
+
+    def moved(self, loan: Loan, timeout_s: float, settle: Callable[[], None]) -> str | None:
+        """Saver: what changed of `loan` although no optimizer updated it, or None.
+
+        Best told by the training thread when it takes the loan back, so wait that long for it. A stop or a closed
+        program does not wait: `settle` then lets an operation under way get to where it can be seen.
+        """
+        with self._changed:
+            waiting = self._changed.wait_for(
+                lambda: self._loan is not loan or self._held or self._closed or self._phase is Phase.FINISHED, timeout_s
+            )
+            told_or_still = self._loan is not loan or self._held
+        if waiting and not told_or_still:
+            settle()
+        with self._changed:
+            return loan.moved
 
     def close(self) -> None:
         """Stop: from now on the training thread gets no further than the gate (CLEAN) or the next boundary (DIRTY)."""
@@ -125,3 +169,17 @@ class Gate(Generic[B]):
         while self._settled is not None:
             self._changed.wait()
         self._held = False
+
+    def _take_back(self) -> None:
+        """What was lent, when it is read: from here on it may change."""
+        if (loan := self._loan) is None:
+            return
+        began = time.perf_counter()
+        self._held = True
+        self._changed.notify_all()
+        while self._reading:
+            self._changed.wait()
+        self._held = False
+        loan.take_back(time.perf_counter() - began)
+        self._loan = None
+        self._changed.notify_all()

@@ -48,7 +48,7 @@ class Schedule:
         self._interval = interval
         self._clock = clock
         self._again_at_s: float | None = None
-        self._last_step, self._last_at_s = step, clock.now_s()
+        self._last_step, self.last_at_s = step, clock.now_s()
 
     def due(self, step: int, *, save_cost_s: float, failures_in_a_row: int) -> bool:
         now_s = self._clock.now_s()
@@ -56,9 +56,9 @@ class Schedule:
             if self._again_at_s is None:
                 self._again_at_s = now_s + min(FIRST_AGAIN_S * 2.0 ** (failures_in_a_row - 1), LAST_AGAIN_S)
             return now_s >= self._again_at_s
-        return self._interval.due(step - self._last_step, now_s - self._last_at_s, save_cost_s)
+        return self._interval.due(step - self._last_step, now_s - self.last_at_s, save_cost_s)
 
     def saving(self, step: int) -> None:
         """A save of this step was begun."""
-        self._last_step, self._last_at_s = step, self._clock.now_s()
+        self._last_step, self.last_at_s = step, self._clock.now_s()
         self._again_at_s = None

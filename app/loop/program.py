@@ -47,6 +47,8 @@ class Program:
         self.scalers: dict[str, GradScaler] = named("scaler", scaler)
         self.others = stateful("data", data) | stateful("extra", extra)
         self.start_step = start_step
+        self.gate_is_trusted = True
+        """Until a save finds that something changed which only an optimizer should change."""
         self._parameters = [p for model in self.models.values() for p in model.parameters()]
         self._named_parameters = by_name(self.models, of_torch_kind(self.optimizers))
         self._concerning: dict[int, object] = {id(each): each for each in self.optimizers.values()}
@@ -74,6 +76,10 @@ class Program:
     def update_ended(self, optimizer: Optimizer) -> None:
         """Its gradients are used up."""
         self._accumulation.update_ended(optimizer)
+
+    def distrust_gate(self) -> None:
+        """Only what stands still is saved from now on."""
+        self.gate_is_trusted = False
 
     def was_seen(self, optimizer: object) -> bool:
         """Whether it came to the gate in this process, by the `step` that it has now."""
@@ -111,6 +117,8 @@ class Program:
         """
         if not self.has_live_tensors or boundary.step == self.start_step:
             return True
+        if not self.gate_is_trusted:
+            return False
         seen = bool(self.optimizers) and all(self.was_seen(each) for each in self.optimizers.values())
         if not seen or self._versions() != boundary.versions:
             return False

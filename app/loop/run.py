@@ -6,16 +6,15 @@ import os
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, runtime_checkable
 
 from app import logs, provenance
-from app.checkpoint import codec
 from app.checkpoint.line import Line
 from app.checkpoint.writer import Origin
 from app.contract import ExitCode, Reason, TaskError
-from app.loop import handoff, rng
+from app.loop import parts, rng
+from app.loop.boundaries import Boundaries
 from app.loop.curve import Curve
 from app.loop.ending import Ending
 from app.loop.gate import Gate, Phase
 from app.loop.identity import of_objects, refuse_another
-from app.loop.interval import Schedule
 from app.loop.saver import Saver, Statistics
 from app.watchdog import Watchdog
 
@@ -26,9 +25,10 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
     from torch.utils.hooks import RemovableHandle
 
+    from app.loop.boundary import Boundary
     from app.loop.curve import Metric
     from app.loop.options import Options
-    from app.loop.program import Boundary, Program
+    from app.loop.program import Program
     from app.shutdown import Shutdown
     from app.startup import Start
 
@@ -61,12 +61,11 @@ class Run:
         self._end = options.total_steps
         self._complete = False
         self._warned = False
-        self._told_unsavable = False
         self._unhook: list[RemovableHandle] = []
         self._pid = os.getpid()
         self._generators: dict[str, Any] | None = None
         self._saver: Saver | None = None
-        self._schedule: Schedule | None = None
+        self._boundaries: Boundaries | None = None
 
     @property
     def shard(self) -> tuple[int, int]:
@@ -81,25 +80,32 @@ class Run:
     def __enter__(self) -> Run:
         self._ending.is_yet_to_come()
         resumed_from = self._resume()
-        codec.encode(self._program.state(self._program.capture(self._first)))  # what cannot be saved is refused now
-        self._schedule = Schedule(self._options.interval, self._start.clock, self._first)
-        self._saver = Saver(
+        parts.encode(self._program, self._program.capture(self._first))  # what cannot be saved is refused now
+        now_s = self._start.clock.now_s()
+        saver = self._saver = Saver(
             line=self._line,
             ledger=self._start.ledger,
             origin=Origin(self._identity, provenance.environment(), resumed_from),
             gate=self._gate,
             shutdown=self._shutdown,
-            state_of=self._program.state,
-            statistics=Statistics(durable_step=self._first),
+            encode=lambda boundary: parts.encode(self._program, boundary),
+            statistics=Statistics(durable_step=self._first, durable_at_s=now_s),
             last_step=lambda: self._step,
+            on_moved=self._program.distrust_gate,
             clock=self._start.clock,
         )
-        self._saver.start()
-        if self._program.optimizers:
-            from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-
-            self._unhook.append(register_optimizer_step_pre_hook(self._before_update))
-            self._unhook.append(register_optimizer_step_post_hook(self._after_update))
+        self._boundaries = Boundaries(
+            self._program,
+            self._options,
+            self._start,
+            gate=self._gate,
+            saver=saver,
+            shutdown=self._shutdown,
+            ending=self._ending,
+            first=self._first,
+        )
+        saver.start()
+        self._hook_optimizers()
         for each in self._program.others.values():
             if isinstance(each, Holdable):
                 each.hold = self._gate.wait_if_held
@@ -114,7 +120,9 @@ class Run:
             yield step
             step += 1
         self._step = max(self._end, self._first)
-        self._final_save()
+        self._live(self._boundaries).last(self._step)
+        self._shutdown.on_stop = self._ending.leave_stopped  # all is durable; only the end mark is missing
+        self._watchdog.stop()
         self._complete = True
 
     def finish_early(self) -> None:
@@ -126,7 +134,8 @@ class Run:
 
         `tokens` processed in this step add up to the line's tokens_per_s.
         """
-        self._curve.point(self._step + 1, tokens, metrics)
+        done = self._step + 1
+        self._curve.point(done, tokens, metrics, self._live(self._boundaries).at_risk(done))
 
     def watch(self, items: Iterable[T]) -> Iterator[T]:
         """Go through another long loop (evaluation). At the top of a step a stop need not wait for its end."""
@@ -170,9 +179,9 @@ class Run:
         """The program left its loop while a stop was under way, perhaps because a data worker was stopped too."""
         if error is not None:
             logs.failure("The program raised after the stop; that does not change how the task ends.", error)
-        self._live_saver.on_stop()
+        self._live(self._saver).on_stop()
         self._gate.finish()  # in a DIRTY step no boundary will come
-        self._live_saver.wait_for_stop()
+        self._live(self._saver).wait_for_stop()
         self._ending.leave_stopped()
 
     def _resume(self) -> str | None:
@@ -189,6 +198,13 @@ class Run:
         provenance.tell_differences(loaded.head.environment)
         return name
 
+    def _hook_optimizers(self) -> None:
+        if self._program.optimizers:
+            from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+            self._unhook.append(register_optimizer_step_pre_hook(self._before_update))
+            self._unhook.append(register_optimizer_step_post_hook(self._after_update))
+
     def _before_update(self, optimizer: Optimizer, *_: object) -> None:
         if self._program.concerns(optimizer):
             self._gate.enter_update()
@@ -204,87 +220,26 @@ class Run:
         self._watchdog.beat()
         if step == self._first and self._generators is not None:
             rng.restore(self._generators)  # whatever was drawn since the session began was drawn the first time too
-        boundary = self._program.capture(step)
-        if not self._is_savable(boundary):
-            self._gate.pass_by()
-            return
-        self._gate.pass_boundary(boundary)
+        self._live(self._boundaries).pass_one(step, self._watchdog.median_step_s)
         if step == self._first:
             self._begin()
-            return
-        saves = self._live_saver.statistics
-        if handoff.is_due(
-            elapsed_s=self._shutdown.elapsed_s(),
-            timeout_s=self._start.task.timeout_s,
-            step_s=self._watchdog.median_step_s,
-            save_s=saves.seconds,
-        ):
-            self._hand_off(boundary)
-        assert self._schedule  # noqa: S101 - made by __enter__, as the saver
-        if self._schedule.due(step, save_cost_s=saves.seconds, failures_in_a_row=saves.failures_in_a_row):
-            self._save(boundary, self._schedule)
-
-    def _is_savable(self, boundary: Boundary) -> bool:
-        """The first boundary always: a stop then has nothing to save."""
-        unsavable = self._program.unsavable_gradients(boundary)
-        if unsavable and not self._told_unsavable:
-            self._told_unsavable = True
-            logs.warning(
-                f"No optimizer has used the sparse gradient of {unsavable[0]}, and a checkpoint has no form for it. "
-                "Step boundaries at which there is one are not saved."
-            )
-        return not unsavable or boundary.step == self._first
 
     def _begin(self) -> None:
         """At the first boundary a stop has something to hold on to."""
-        self._shutdown.on_stop = self._live_saver.on_stop
+        self._shutdown.on_stop = self._live(self._saver).on_stop
         self._curve.begin()
         if self._shutdown.noticed.is_set():
             self._ending.leave_stopped()
 
-    def _save(self, boundary: Boundary, schedule: Schedule) -> None:
-        """Copy the state here, at the boundary, and write the copy in the background."""
-        logs.info("Saving checkpoint...", step=boundary.step)
-        self._live_saver.wait()
-        try:
-            snapshot = codec.encode(self._program.state(boundary)).copied()
-        except codec.Unsavable:
-            raise
-        except Exception as error:  # no memory for a copy just now is no reason to end
-            self._live_saver.failed(boundary.step, error)
-        else:
-            self._live_saver.submit(boundary.step, snapshot)
-        schedule.saving(boundary.step)
-
-    def _hand_off(self, boundary: Boundary) -> None:
-        logs.info(f"The task's timeout is near: saving step {boundary.step} and handing off to the next attempt.")
-        self._save_and_wait(boundary)
-        self._ending.hand_off()
-
-    def _final_save(self) -> None:
-        boundary = self._program.capture(self._step)
-        self._gate.finish()
-        self._save_and_wait(boundary)
-        self._shutdown.on_stop = self._ending.leave_stopped  # all is durable; only the end mark is missing
-        self._watchdog.stop()
-
-    def _save_and_wait(self, boundary: Boundary) -> None:
-        saver = self._live_saver
-        saver.wait()
-        if saver.statistics.durable_step < boundary.step:
-            logs.info("Saving checkpoint...", step=boundary.step)
-            saver.save_now(boundary.step, codec.encode(self._program.state(boundary)))
-
     def _release(self) -> None:
         for hook in self._unhook:
             hook.remove()
-        self._live_saver.close()
+        self._live(self._saver).close()
         if not self._complete:
             self._shutdown.on_stop = None
         self._shutdown.forget(self._ending.in_ledger)
 
-    @property
-    def _live_saver(self) -> Saver:
-        if self._saver is None:
+    def _live(self, part: T | None) -> T:
+        if part is None:
             raise RuntimeError("A session is a context manager: with session(...) as run:")
-        return self._saver
+        return part

@@ -8,22 +8,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app import logs
-from app.checkpoint import codec
 from app.checkpoint.epochs import Superseded
 from app.checkpoint.patience import PAUSES_S, TRIES
-from app.contract import ExitCode, Reason, TryAgain
+from app.contract import TryAgain
+from app.loop.loan import Moved
+from app.loop.stopping import SETTLE_S, save_for_stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from app.checkpoint.codec import Encoded
     from app.checkpoint.line import Line
     from app.checkpoint.writer import Origin
     from app.clock import Clock
     from app.ledger import Ledger
+    from app.loop.boundary import Boundary
     from app.loop.gate import Gate
-    from app.loop.program import Boundary
+    from app.loop.loan import Loan
+    from app.loop.snapshot import Snapshot
     from app.shutdown import Shutdown
 
 
@@ -31,14 +33,8 @@ class SaveFailed(TryAgain):
     """A save that the task cannot end without did not succeed."""
 
 
-STOP_PAUSES_S = (0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0, 1.0)
-"""Between tries of the save at a stop, as long as another one fits."""
-SETTLE_S = 0.05
-"""A parameter's version rises when the operation that writes it ends: one under way must get there to be seen."""
-
-
-class Moved(Exception):  # noqa: N818
-    """Parameters changed past the gate while the last boundary was saved."""
+COME_BY_S = 10.0
+"""So long is the training thread waited for, to say itself that what it lent is unchanged."""
 
 
 @dataclass
@@ -47,10 +43,14 @@ class Statistics:
 
     durable_step: int
     """Newest step known to be durable; before the first save, the step that the attempt started from."""
+    durable_at_s: float = 0.0
+    """When that step was the program's newest."""
     failures_in_a_row: int = 0
     failures: int = 0
     seconds: float = 0.0
     """How long the last save took."""
+    redo: bool = False
+    """A save was not announced because its tensors changed: the next boundary is saved, whatever the schedule says."""
 
 
 @dataclass
@@ -62,13 +62,16 @@ class Saver:
     origin: Origin
     gate: Gate[Boundary]
     shutdown: Shutdown
-    state_of: Callable[[Boundary], dict[str, Any]]
+    encode: Callable[[Boundary], Encoded]
+    """The whole state at a boundary, its tensors the live ones."""
     statistics: Statistics
     last_step: Callable[[], int]
     """The step the program is in, for the ledger."""
+    on_moved: Callable[[], None]
+    """Tensors changed while they were lent: it must not be done again."""
     clock: Clock
     _changed: threading.Condition = field(default_factory=threading.Condition)
-    _job: tuple[int, Encoded] | None = None
+    _job: Snapshot | None = None
     _error: Exception | None = None
     _stop: bool = False
     _closing: bool = False
@@ -78,29 +81,29 @@ class Saver:
         self._thread = threading.Thread(target=self._serve, name="saver", daemon=True)
         self._thread.start()
 
-    def submit(self, step: int, snapshot: Encoded) -> None:
+    def submit(self, snapshot: Snapshot) -> None:
         """Write this in the background. A failure is logged and counted; `statistics` shows it."""
         with self._changed:
             self._changed.wait_for(self._idle)
-            self._job = (step, snapshot)
+            self._job = snapshot
             self._changed.notify_all()
 
     def wait(self) -> None:
-        """Until nothing is being written."""
+        """Until nothing is being written. The training thread takes back first what it lent."""
         with self._changed:
             self._changed.wait_for(self._idle)
 
-    def save_now(self, step: int, snapshot: Encoded) -> None:
+    def save_now(self, snapshot: Snapshot) -> None:
         """Write this and wait until it is durable; a few tries. Raises SaveFailed."""
         for pause_s in (*PAUSES_S, None):
-            self.submit(step, snapshot)
+            self.submit(snapshot)
             self.wait()
-            if self.statistics.durable_step == step:
+            if self.statistics.durable_step == snapshot.step:
                 return
             if pause_s is not None:
                 self.clock.sleep(pause_s)
         raise SaveFailed(
-            f"Step {step} could not be saved in {TRIES} tries: {self._error}. The last durable checkpoint is "
+            f"Step {snapshot.step} could not be saved in {TRIES} tries: {self._error}. The last durable checkpoint is "
             f"step {self.statistics.durable_step}; a retry resumes from it."
         ) from self._error
 
@@ -133,17 +136,18 @@ class Saver:
                 self._changed.wait_for(lambda: self._job is not None or self._stop or self._closing)
                 job, stop, closing = self._job, self._stop, self._closing
             if job:
-                self._write(*job)
+                self._save(job)
                 with self._changed:
                     self._job = None
                     self._changed.notify_all()
             elif stop:
-                self._save_for_stop()
+                save_for_stop(self)
                 with self._changed:
                     self._stop = False
                     self._changed.notify_all()
             elif closing:
                 return
+            job = None  # the next snapshot needs its memory
 
     def failed(self, step: int, error: Exception) -> None:
         """Tell and count a save that failed; the schedule tries another."""
@@ -154,100 +158,79 @@ class Saver:
         logs.error(
             f"Saving step {step} failed ({detail}); that is failure {statistics.failures}. The last durable checkpoint "
             f"is step {statistics.durable_step}, and the save is tried again.",
+            event="save_failed",
             step=step,
         )
 
-    def _write(self, step: int, snapshot: Encoded, before_publish: Callable[[], None] = lambda: None) -> None:
-        """Raises what `before_publish` does when that is Moved."""
-        statistics, began = self.statistics, self.clock.now_s()
+    def _save(self, snapshot: Snapshot) -> None:
+        loan = snapshot.loan
         try:
-            name = self.line.commit(step, snapshot, self.origin, before_publish)
+            if loan is None:
+                snapshot.arrived()
+                self.write(snapshot)
+                return
+            loan.copy()
+            if loan.is_copied:
+                self.gate.give_back()
+                loan.compare()
+            snapshot.arrived()
+            self.write(snapshot, lambda: self._prove(loan))
+        except Moved as moved:
+            self._moved(snapshot.step, moved)
+        except Exception as error:
+            self.failed(snapshot.step, error)
+        finally:
+            self.gate.give_back()
+
+    def _prove(self, loan: Loan) -> None:
+        """Every byte is written. Raises Moved if some may not be the boundary's."""
+        if loan.is_proven:
+            return
+        if not loan.is_copied:
+            loan.compare()
+        began = self.clock.now_s()
+        what = self.gate.moved(loan, COME_BY_S, lambda: self.clock.sleep(SETTLE_S))
+        loan.proof_s = self.clock.now_s() - began
+        if what is not None:
+            raise Moved(what)
+        loan.is_proven = True
+        self.gate.give_back()
+
+    def _moved(self, step: int, moved: Moved) -> None:
+        self.on_moved()
+        self.statistics.redo = True
+        logs.warning(
+            f"{moved.what} changed after the boundary of step {step} and before an optimizer came to update it, so "
+            "that save is not announced. The next step boundary is saved instead, and from now on the state is copied "
+            "while the program stands still. Every checkpoint that was announced is sound.",
+            event="save_redone",
+            step=step,
+        )
+
+    def write(self, snapshot: Snapshot, before_publish: Callable[[], None] = lambda: None) -> None:
+        """A failure is told and counted. Raises what `before_publish` does when that is Moved."""
+        statistics, loan, began = self.statistics, snapshot.loan, self.clock.now_s()
+        try:
+            name = self.line.commit(snapshot.step, snapshot.encoded, self.origin, before_publish)
         except Moved:
             raise
         except Superseded as superseded:
             logs.error(str(superseded))
             self.shutdown.leave(superseded.exit_code, superseded.reason)
         except Exception as error:
-            self.failed(step, error)
+            self.failed(snapshot.step, error)
             return
         self._error = None
         statistics.failures_in_a_row = 0
-        statistics.durable_step = step
-        statistics.seconds = self.clock.now_s() - began
-        self.ledger.durable(step, max(step, self.last_step()))
+        statistics.durable_step, statistics.durable_at_s = snapshot.step, snapshot.taken_at_s
+        statistics.seconds = self.clock.now_s() - began - (loan.proof_s if loan else 0)
+        self.ledger.durable(snapshot.step, max(snapshot.step, self.last_step()))
+        size = snapshot.encoded.size_bytes
         logs.info(
-            f"Checkpoint {name} is durable: {snapshot.size_bytes / 1e6:.1f} MB in {statistics.seconds:.2f} s.",
-            step=step,
+            f"Checkpoint {name} is durable: {size / 1e6:.1f} MB in {statistics.seconds:.2f} s.",
+            step=snapshot.step,
             save_s=round(statistics.seconds, 3),
-            save_bytes=snapshot.size_bytes,
+            save_bytes=size,
+            blocked_s=round(snapshot.blocked_s + (loan.waited_s if loan else 0), 4),
+            snapshot=snapshot.mode.value,
         )
-
-    def _save_for_stop(self) -> None:
-        """CLEAN: save the last boundary. DIRTY: wait for the next while a save fits. Else: trust the last.
-
-        A save that fails is tried again while another one fits. Returns only if the training thread makes the last one.
-        """
-        for pause_s in (*STOP_PAUSES_S, None):
-            boundary = self._boundary_for_stop()
-            while boundary is not None and not self._save_boundary(boundary):
-                boundary = self._boundary_for_stop()
-            if boundary is None or self.statistics.durable_step >= boundary.step:
-                break
-            if pause_s is not None:
-                self.clock.sleep(pause_s)
-        if not self.gate.work_is_over:
-            self.shutdown.leave(ExitCode.STOPPED, Reason.STOPPED)
-
-    def _boundary_for_stop(self) -> Boundary | None:
-        """What to save now, or None: then the log says why, unless the work is over."""
-        estimate = self.statistics.seconds
-        boundary = self.gate.settled(self.shutdown.remaining_s() - estimate)
-        durable, left = self.statistics.durable_step, self.shutdown.remaining_s()
-        if boundary is None:
-            if not self.gate.work_is_over:
-                logs.warning(
-                    "No step boundary came within the grace period; trusting the last durable checkpoint, step "
-                    f"{durable}."
-                )
-            return None
-        if boundary.step <= durable:
-            logs.info(
-                f"Step {boundary.step} needs no saving: nothing was done since."
-                if boundary.step
-                else "Nothing to save yet."
-            )
-            return None
-        if estimate > left:
-            logs.warning(
-                f"A save takes {estimate:.1f} s and {left:.1f} s are left; trusting the last checkpoint, step "
-                f"{durable}."
-            )
-            return None
-        logs.info(
-            "Saving checkpoint...",
-            step=boundary.step,
-            grace_left_s=round(left, 2),
-            save_estimate_s=round(estimate, 2),
-        )
-        return boundary
-
-    def _save_boundary(self, boundary: Boundary) -> bool:
-        """False if the boundary was no longer there to be saved; another one then comes."""
-
-        def is_still_there() -> None:
-            if not self.gate.is_holding:
-                self.clock.sleep(SETTLE_S)
-            if not self.gate.confirm(boundary):
-                raise Moved
-
-        try:
-            self._write(boundary.step, codec.encode(self.state_of(boundary)), is_still_there)
-        except Moved:
-            logs.warning(
-                f"Parameters changed past the optimizer while step {boundary.step} was saved, so that save is given "
-                "up; the next step boundary is saved instead."
-            )
-            return False
-        except Exception as error:
-            self.failed(boundary.step, error)
-        return True

@@ -12,11 +12,11 @@ import torch
 from torch import nn
 
 from app import session, startup
-from app.checkpoint.codec import Encoded
 from app.checkpoint.directory import DirectoryStore
 from app.contract import Refusal, Task
 from app.loop.program import Program
 from app.loop.run import Run
+from app.loop.staging import Staging
 from app.shutdown import Shutdown
 from tests.engine.harness import Interrupted, until_still
 
@@ -264,15 +264,15 @@ def test_a_save_that_fails_at_a_stop_is_tried_again_in_the_time_that_is_left(tmp
 
 
 def test_no_memory_for_a_copy_is_a_failed_save_and_no_end(tmp_path, monkeypatch, capfd):
-    copied, failures = Encoded.copied, [1]
+    views, failures = Staging.views, [1]
 
-    def short_of_memory(self: Encoded) -> Encoded:
+    def short_of_memory(self: Staging, values: Any) -> Any:
         if failures[0]:
             failures[0] -= 1
             raise MemoryError("no room")
-        return copied(self)
+        return views(self, values)
 
-    monkeypatch.setattr(Encoded, "copied", short_of_memory)
+    monkeypatch.setattr(Staging, "views", short_of_memory)
     monkeypatch.setattr("app.loop.interval.FIRST_AGAIN_S", 0.0)
     Loop().run(tmp_path, every=4, total=8)
     assert "Saving step 4 failed" in capfd.readouterr().out
