@@ -2,9 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
+TRIALS ?= 3072
+SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test bench lint requirements clean
+.PHONY: help setup rehearse test crash-sweep bench lint requirements clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +21,9 @@ rehearse: setup ## deploy into the local cloud, run, preempt, kill, resume, prov
 
 test: setup lint ## every tier of tests
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+crash-sweep: setup ## kill saves at TRIALS named points and random instants (3072), resume, compare (about half an hour)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.crash.sweep --trials $(TRIALS) --seed $(SEED) --jobs $(WORKERS)
 
 bench: setup ## measure the checkpoint engine against its peers (about a quarter of an hour); writes build/bench.json
 	@$(PYTHON) -m localcloud.toolchain.setup --bench

@@ -1,19 +1,16 @@
 """Attempts in forked processes that can be killed for real: `python -m tests.crash.trials` serves them line by line.
 
 torch is imported once; each attempt is a fork of this process, so a trial costs milliseconds instead of seconds.
-A request is JSON: {"root", "steps", "every_steps", "kill_at", "step_s"}; with `kill_at: N` the attempt SIGKILLs itself
-just before the N-th file system call of its saver thread. With {"root", "app": [...]} it is `python -m app` with these
-arguments instead. The answer is the attempt's pid and, after a line "wait", its
-exit status. Until then an ended attempt stays a zombie, so that its pid stays its own.
+A request is JSON: {"root", "steps", "every_steps", "step_s"}. With {"root", "app": [...]} it is `python -m app` with
+these arguments instead. The answer is the attempt's pid and, after a line "wait", its exit status. Until then an ended
+attempt stays a zombie, so that its pid stays its own.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -21,28 +18,6 @@ import torch
 
 from tests.engine.harness import Trial
 from tests.forked import become_the_worker
-
-CALLS = ("open", "write", "fsync", "close", "link", "unlink", "replace", "mkdir", "rmdir", "stat", "scandir")
-
-
-def kill_before_call(number: int) -> None:
-    """SIGKILL this process just before its `number`-th call, counted over the whole checkpoint engine."""
-    count = [0]
-
-    def counting(name: str):
-        real = getattr(os, name)
-
-        def call(*args: object, **kwargs: object) -> object:
-            if threading.current_thread().name == "saver":
-                count[0] += 1
-                if count[0] == number:
-                    os.kill(os.getpid(), signal.SIGKILL)
-            return real(*args, **kwargs)
-
-        return call
-
-    for name in CALLS:
-        setattr(os, name, counting(name))
 
 
 def attempt(request: dict[str, object]) -> None:
@@ -52,8 +27,6 @@ def attempt(request: dict[str, object]) -> None:
     shutdown.process.install()
     if request.get("quiet_disk"):
         os.fsync = lambda _fd: None
-    if request.get("kill_at"):
-        kill_before_call(int(str(request["kill_at"])))
     pause = float(str(request.get("step_s") or 0))
     trial = Trial(
         Path(str(request["root"])), every_steps=int(str(request["every_steps"])), steps=int(str(request["steps"]))

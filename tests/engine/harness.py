@@ -6,9 +6,9 @@ import json
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import nn
@@ -70,12 +70,20 @@ class Trial:
     shutdown: Shutdown | None = None
     at: Callable[[str, int], None] = lambda _place, _step: None
     fused: bool = False
+    frozen: bool = False
+    """The first layer is not trained: its tensors stay as they are."""
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    """More arguments of the session."""
     clock: Clock = REAL
+    model: nn.Module | None = None
+    """Of the attempt that was begun."""
 
     def run(self) -> None:
         torch.manual_seed(7)
-        model = Net()
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, fused=self.fused)
+        self.model = model = Net()
+        model.enter.requires_grad_(not self.frozen)
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        optimizer = torch.optim.AdamW(trained, lr=1e-2, fused=self.fused)
         scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 5e-2, total_steps=self.steps + 1)
         loader = torch.utils.data.DataLoader(Noisy(), batch_size=4, shuffle=True, num_workers=self.workers)
         batches = Batches(loader, seed=3)
@@ -92,6 +100,7 @@ class Trial:
             every_steps=self.every_steps,
             start=start,
             shutdown=shutdown,
+            **self.options,
         ) as run:
             self._loop(run, model, optimizer, scheduler, batches)
 
