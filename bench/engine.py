@@ -65,8 +65,11 @@ class EngineLine:
         return loaded.state
 
     def restore_into(self, training: Training) -> None:
-        """The newest state, verified, in the tensors of model and optimizer."""
-        _program(training).restore(self.restore())
+        """The newest state, verified, in the tensors of model and optimizer: as a session does it."""
+        program = _program(training)
+        loaded = self._line.resume(ever_committed=True, into=lambda _head, table: program.filled_from(table))
+        assert loaded is not None
+        program.restore(loaded.state)
 
     def decide(self) -> str:
         """Which checkpoint to resume from. With a state of a few bytes its loading is included and does not matter."""

@@ -6,13 +6,14 @@ import json
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app import logs
-from app.checkpoint import retention, writer
+from app.checkpoint import reader, retention, writer
 from app.checkpoint.meaning import refuse_senseless
 from app.checkpoint.names import CHECKPOINTS, DONE, LATEST, CheckpointName
-from app.checkpoint.resume import Resumer
+from app.checkpoint.resume import Filling, Resumer
 from app.checkpoint.store import Kinds, document
 from app.clock import now_rfc3339
 
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
     from app.checkpoint.codec import Encoded
     from app.checkpoint.names import Attempt
-    from app.checkpoint.reader import Loaded
+    from app.checkpoint.reader import Into, Loaded
     from app.checkpoint.store import Store
+    from app.checkpoint.stripes import Ahead
     from app.checkpoint.writer import Origin
 
 
@@ -42,12 +44,16 @@ class Line:
     _resumed_from: CheckpointName | None = None
     _tries: dict[int, int] = field(default_factory=dict[int, int])
 
-    def resume(self, *, ever_committed: bool) -> Loaded | None:
-        """The newest checkpoint that verifies; see resume.py for what it raises."""
-        search = Resumer(self.store, str(self.attempt), self.sleep, self.check)
+    def resume(self, *, ever_committed: bool, into: Into | None = None, ahead: Ahead | None = None) -> Loaded | None:
+        """The newest checkpoint that verifies; see resume.py for what it raises, reader.py for `into` and `ahead`."""
+        filling = Filling(into)
+        load = partial(reader.load, into=filling if into else None, ahead=ahead)
+        search = Resumer(self.store, str(self.attempt), self.sleep, self.check, load)
         loaded = search.newest(ever_committed=ever_committed)
         if loaded:
             self.resumed_from(loaded.name)
+        else:
+            filling.refuse_what_is_half_filled()
         return loaded
 
     def resumed_from(self, name: CheckpointName) -> None:

@@ -1,26 +1,37 @@
-"""Reading one checkpoint: nothing of it is believed before its checksum matched."""
+"""Reading one checkpoint: nothing of it is believed before its checksum matched.
+
+Bytes go from the store straight to where they belong: into existing tensors which the caller names, or into fresh
+memory over which the tensors are then laid. Large files are read by several threads.
+"""
 
 from __future__ import annotations
 
 import math
-import os
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import crc32c
-
-from app.checkpoint import codec, safetensors_file
+from app.checkpoint import codec, stripes, values
 from app.checkpoint.manifest import Damaged, Head, Manifest
-from app.checkpoint.store import CHUNK_BYTES, read
+from app.checkpoint.shard_plan import Extent
+from app.checkpoint.store import read
 from app.checkpoint.table import Table
 from app.contract import Refusal
 
 if TYPE_CHECKING:
-    from app.checkpoint.manifest import Shard
+    from collections.abc import Callable, Mapping
+
+    import torch
+
     from app.checkpoint.names import CheckpointName
     from app.checkpoint.store import Store
-    from app.checkpoint.table import Place
+    from app.checkpoint.stripes import Ahead
+
+    Into = Callable[[Head, Table], Mapping[str, torch.Tensor]]
+    """Existing tensors by path in the state, to be filled; called when the manifest is verified and before any other
+    byte is read. May raise Refusal. A tensor that does not lie in host memory as the bytes do is left alone."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -32,31 +43,38 @@ class Loaded:
     state: Any
 
 
-def load(store: Store, name: CheckpointName) -> Loaded:
+def load(store: Store, name: CheckpointName, into: Into | None = None, ahead: Ahead | None = None) -> Loaded:
     """Raises Torn, Damaged, Unsupported (manifest.py), FileNotFoundError for what vanished, OSError for the rest.
 
-    And Refusal for a checkpoint that is a directory tree.
+    And Refusal for a checkpoint that is a directory tree, and what `into` raises. If it raises after `into` returned,
+    the tensors that `into` gave hold any bytes: they must be loaded again, or not be used.
     """
     manifest = head_and_table(store, name)
-    if manifest.head.files is not None:
+    head = manifest.head
+    if head.files is not None:
         raise Refusal(
-            f"Checkpoint {name} is a directory tree of {manifest.head.files} files, not the state of a session. "
+            f"Checkpoint {name} is a directory tree of {head.files} files, not the state of a session. "
             "Nothing was changed. Get it with restore_tree, or give the session another CHECKPOINT_DIR or job name."
         )
-    shards = [_read_shard(store, shard) for shard in manifest.head.shards]
-    try:
-        return Loaded(name, manifest.head, _decode(Table.decode(manifest.table, manifest.format), shards))
-    except _SENSELESS as error:
-        if isinstance(error, RuntimeError) and "allocat" in str(error):
-            raise  # torch's way to say that memory ran out: sizes were compared before
-        raise Damaged(f"its bytes verify but do not decode: {error!r}") from error
+    table, extents = _sensibly(lambda: _understood(manifest))
+    given = into(head, table) if into else {}
+    targets = {
+        extent.line: target
+        for of_shard in extents
+        for extent in of_shard
+        if (target := given.get((place := table.places[extent.line]).path)) is not None
+        and values.can_be_filled(target, place)
+    }
+    homes = stripes.read_all(store, head.shards, extents, targets, ahead)
+    found: dict[int, Any] = {line: target.detach() for line, target in targets.items()}
 
+    def value(index: int) -> Any:
+        if index not in found:  # a tensor that occurs twice in the tree is one tensor again
+            place = table.places[index]
+            found[index] = values.over(place, *homes[index]) if index in homes else values.empty(place)
+        return found[index]
 
-_SENSELESS = (
-    *(ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError, RuntimeError),
-    *(struct.error, codec.Undecodable),
-)
-"""What decoding raises for bytes that were never a state of ours."""
+    return Loaded(name, head, _sensibly(lambda: codec.decode(table.tree, value)))
 
 
 def head_and_table(store: Store, name: CheckpointName) -> Manifest:
@@ -68,65 +86,31 @@ def head_and_table(store: Store, name: CheckpointName) -> Manifest:
     return manifest
 
 
-def _read_shard(store: Store, shard: Shard) -> memoryview:
+_SENSELESS = (
+    *(ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError, RuntimeError),
+    *(struct.error, codec.Undecodable),
+)
+"""What decoding raises for bytes that were never a state of ours."""
+
+
+def _sensibly(action: Callable[[], T]) -> T:
+    """Raises Damaged for what verifies and makes no sense."""
     try:
-        file = store.open(shard.name)
-    except ValueError as error:  # no file can have that name
-        raise Damaged(f"shard {shard.name!r}: {error}") from error
-    with file:
-        present = file.seek(0, os.SEEK_END)
-        if present != shard.size_bytes:  # before so much memory is asked for
-            raise Damaged(f"shard {shard.name} holds {present} bytes, its manifest says {shard.size_bytes}")
-        file.seek(0)
-        buffer = memoryview(bytearray(shard.size_bytes))
-        filled, checksum = 0, 0
-        while filled < shard.size_bytes:
-            count = cast("Any", file).readinto(buffer[filled : filled + CHUNK_BYTES])
-            if not count:
-                raise Damaged(f"shard {shard.name} ends after {filled} of {shard.size_bytes} bytes")
-            checksum = crc32c.crc32c(buffer[filled : filled + count], checksum)
-            filled += count
-        if file.read(1):
-            raise Damaged(f"shard {shard.name} is longer than {shard.size_bytes} bytes")
-    if f"{checksum:08x}" != shard.crc32c:
-        raise Damaged(f"shard {shard.name} has crc32c {checksum:08x}, its manifest says {shard.crc32c}")
-    return buffer
+        return action()
+    except _SENSELESS as error:
+        if isinstance(error, RuntimeError) and "allocat" in str(error):
+            raise  # torch's way to say that memory ran out: sizes were compared before
+        raise Damaged(f"its bytes verify but do not decode: {error!r}") from error
 
 
-def _decode(table: Table, shards: list[memoryview]) -> Any:
-    data = [safetensors_file.data_section(shard) for shard in shards]
-    values = dict[int, Any]()
-
-    def blob(index: int) -> Any:
-        if index not in values:  # a tensor that occurs twice in the tree is one tensor again
-            place = table.places[index]
-            values[index] = _value(place, data[place.shard])
-        return values[index]
-
-    return codec.decode(table.tree, blob)
-
-
-def _value(place: Place, data: memoryview) -> Any:
-    """A tensor or array of its own memory, which is aligned for its dtype; the shard's buffer need not be."""
-    begin, dtype, shape = place.begin, place.dtype, place.shape
-    if place.kind == "array":
-        import numpy as np
-
-        kind = np.dtype(dtype)
-        if kind.kind not in "biufc":
-            raise ValueError(f"{place.path} is of dtype {dtype}")
-        return np.frombuffer(data, kind, count=math.prod(shape), offset=begin).reshape(shape).copy()
-    if place.kind != "tensor":
-        raise ValueError(f"{place.path} is a {place.kind}")
-    import torch
-
-    kind = getattr(torch, dtype)
-    if str(kind) != f"torch.{dtype}" or not isinstance(kind, torch.dtype):
-        raise ValueError(f"{place.path} is of dtype {dtype}")
-    if begin + math.prod(shape) * kind.itemsize > len(data):  # before so much memory is asked for
-        raise ValueError(f"{place.path} of shape {list(shape)} ends behind its shard")
-    tensor = torch.empty(shape, dtype=kind)
-    if tensor.nbytes:
-        source = torch.frombuffer(data, dtype=torch.uint8, count=tensor.nbytes, offset=begin)
-        tensor.view(-1).view(torch.uint8).copy_(source)
-    return tensor
+def _understood(manifest: Manifest) -> tuple[Table, list[list[Extent]]]:
+    """The table, and the lines with bytes by shard; they begin where they do in the shard's data section."""
+    table = Table.decode(manifest.table, manifest.format)
+    shards: list[list[Extent]] = [[] for _ in manifest.head.shards]
+    for index, place in enumerate(table.places):
+        item = values.item_bytes(place)
+        extent = Extent(place.begin, math.prod(place.shape) * item, index, item)
+        of_shard = shards[place.shard]
+        if extent.size:
+            of_shard.append(extent)
+    return table, shards

@@ -26,10 +26,14 @@ from app.checkpoint.patience import MISPLACED, StoreUnavailable, patiently
 from app.contract import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from app.checkpoint.reader import Loaded
+    import torch
+
+    from app.checkpoint.manifest import Head
+    from app.checkpoint.reader import Into, Loaded
     from app.checkpoint.store import Store
+    from app.checkpoint.table import Table
 
 T = TypeVar("T")
 
@@ -41,6 +45,32 @@ SECOND_READ_AFTER_S = 0.2
 
 class NothingLoads(Refusal):
     """Checkpoints were committed and none can be used: starting from step 0 would hide the loss."""
+
+
+@dataclass
+class Filling:
+    """Fills the program's own tensors, and knows whether they hold bytes that were not believed in the end.
+
+    A reading that fails leaves them half filled, which is right while what follows is another reading, or the end.
+    """
+
+    into: Into | None
+    half_filled_by: str | None = None
+
+    def __call__(self, head: Head, table: Table) -> Mapping[str, torch.Tensor]:
+        """See reader.py."""
+        given = self.into(head, table) if self.into else {}
+        if given:
+            self.half_filled_by = head.name
+        return given
+
+    def refuse_what_is_half_filled(self) -> None:
+        """When nothing was loaded after all. Raises StoreUnavailable."""
+        if self.half_filled_by:
+            raise StoreUnavailable(
+                f"Checkpoint {self.half_filled_by} vanished while it was read into the program's tensors, and no other "
+                "is there. They hold a part of it, so nothing may start from them. Ending; a retry begins anew."
+            )
 
 
 @dataclass(frozen=True)
@@ -92,8 +122,8 @@ class Resumer:
                 self.torn.append(str(name))
             except Unsupported as other:
                 raise Refusal(
-                    f"Checkpoint {name} cannot be used: {other}. It was written by another version of this program; "
-                    "run that version, or start a new line under another CHECKPOINT_DIR. Nothing was changed."
+                    f"Checkpoint {name} cannot be used: {other}. It was written by another version of this program or "
+                    "of torch; run that version, or start a new line under another CHECKPOINT_DIR. Nothing was changed."
                 ) from other
             except Damaged as damaged:
                 reasons.append(f"{name}: {damaged}")
@@ -172,6 +202,7 @@ def _nothing_loads(reasons: Sequence[str]) -> str:
     listed = "".join(f"\n  {reason}" for reason in reasons)
     return (
         f"Checkpoints were committed on this line and none of them loads:{listed}\n"
-        "Nothing was changed. Restore the objects (bucket versioning or a copy); or, to accept the loss and start "
-        "from step 0, use another CHECKPOINT_DIR or delete this line's directory."
+        "Nothing on the line was changed. Restore the objects (bucket versioning or a copy), and delete the record "
+        f"{QUARANTINE}NAME.json of each that is to be looked at again: a checkpoint with a record is not read. Or, to "
+        "accept the loss and start from step 0, use another CHECKPOINT_DIR or delete this line's directory."
     )

@@ -10,8 +10,9 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
+from app.checkpoint import skeleton
 from app.contract import Refusal
-from app.loop import rng, scaler
+from app.loop import filling, rng, scaler
 from app.loop.accumulation import Accumulation, is_still, parameters
 from app.loop.boundary import Boundary
 from app.loop.restoring import load_gradients, load_model, load_optimizer
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from torch.amp.grad_scaler import GradScaler
     from torch.optim import Optimizer
     from typing_extensions import TypeIs
+
+    from app.checkpoint.table import Table
 
 
 class Program:
@@ -145,15 +148,21 @@ class Program:
             }
         return state
 
+    def filled_from(self, table: Table) -> dict[str, torch.Tensor]:
+        """Tensors by path in the state that the checkpoint's bytes may go straight into, once all of it fits.
+
+        Raises Refusal naming what does not fit, and Damaged for a table that makes no sense.
+        """
+        saved = skeleton.of(table)
+        self._refuse_other_subjects(saved)
+        claims = [claim for key, model in self.models.items() for claim in filling.of_model(key, model, saved[key])]
+        for key, optimizer in self.optimizers.items():
+            claims += filling.of_optimizer(key, optimizer, saved[key])
+        return filling.apart(claims)
+
     def restore(self, state: dict[str, Any]) -> None:
         """Put a loaded state back, exactly. Raises Refusal naming what does not fit."""
-        expected = {*self.models, *self.optimizers, *self.schedulers, *self.scalers, *self.others}
-        present = set(state) - {"step", "rng", "gradients"}
-        if expected != present:
-            raise Refusal(
-                f"The checkpoint holds the state of {sorted(present)}, this program has {sorted(expected)}. Give the "
-                "session the same objects under the same names. Nothing was changed."
-            )
+        self._refuse_other_subjects(state)
         for key, model in self.models.items():
             load_model(key, model, state[key])
         for key, each in self.schedulers.items():
@@ -167,6 +176,15 @@ class Program:
             each.load_state_dict(state[key])
         rng.restore(state["rng"])  # last: the data loader above may draw while it finds its position
         self.start_step = state["step"]
+
+    def _refuse_other_subjects(self, state: dict[str, Any]) -> None:
+        expected = {*self.models, *self.optimizers, *self.schedulers, *self.scalers, *self.others}
+        present = set(state) - {"step", "rng", "gradients"}
+        if expected != present:
+            raise Refusal(
+                f"The checkpoint holds the state of {sorted(present)}, this program has {sorted(expected)}. Give the "
+                "session the same objects under the same names. Nothing was changed."
+            )
 
     def weights(self) -> dict[str, torch.Tensor]:
         """Name -> tensor over all models; names are prefixed with the model's when there are several."""

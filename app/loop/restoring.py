@@ -1,4 +1,9 @@
-"""Putting a loaded state back exactly: what does not fit is refused by name, and nothing is cast on the way."""
+"""Putting a loaded state back exactly: what does not fit is refused by name, and nothing is cast on the way.
+
+It happens in two moves. Before a byte is read, what the checkpoint says of its tensors is compared with the program's,
+and the memory which the bytes may go straight into is named (filling.py). Afterwards each object loads its state: a
+module meets its own tensors among the values, which costs nothing, and so its hooks and extra state have their say.
+"""
 
 from __future__ import annotations
 
@@ -10,45 +15,66 @@ from app.loop.accumulation import parameters
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import torch
     from torch import nn
     from torch.optim import Optimizer
 
-    from app.loop.program import Stateful
+    from app.loop.subjects import Stateful
 
 NAMED = 8
 """So many differences are listed; the rest is counted."""
+Form = tuple[str, tuple[int, ...]]
+"""A tensor's dtype, as torch spells it without `torch.`, and shape."""
 
 
-def load_model(key: str, model: nn.Module, saved: dict[str, Any]) -> None:
-    """`load_state_dict` would cast silently where dtypes differ: that is refused too. Raises Refusal."""
-    here = {name: value for name, value in model.state_dict().items() if hasattr(value, "dtype")}
-    there = {name: value for name, value in saved.items() if hasattr(value, "dtype")}
+def form(tensor: torch.Tensor) -> Form:
+    return str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)
+
+
+def refuse_another_model(key: str, here: Mapping[str, Form], there: Mapping[str, Form]) -> None:
+    """Names, shapes and dtypes must agree: `load_state_dict` would cast silently. Raises Refusal."""
     wrong = [f"{name} is missing in the checkpoint" for name in sorted(here.keys() - there.keys())]
     wrong += [f"{name} is only in the checkpoint" for name in sorted(there.keys() - here.keys())]
     for name in sorted(here.keys() & there.keys()):
-        ours, theirs = here[name], there[name]
-        if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
-            wrong.append(f"{name} is {theirs.dtype} {list(theirs.shape)} there, {ours.dtype} {list(ours.shape)} here")
+        if here[name] != there[name]:
+            (ours, our_shape), (theirs, their_shape) = here[name], there[name]
+            wrong.append(f"{name} is torch.{theirs} {list(their_shape)} there, torch.{ours} {list(our_shape)} here")
     if wrong:
         more = f", and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
         raise Refusal(f"The checkpoint is of another {key}: {'; '.join(wrong[:NAMED])}{more}. Nothing was changed.")
-    model.load_state_dict(saved)
+
+
+def load_model(key: str, model: nn.Module, saved: dict[str, Any]) -> None:
+    """Raises Refusal, again: not every state that is loaded was compared before it was read."""
+    here = {name: value for name, value in model.state_dict(keep_vars=True).items() if hasattr(value, "dtype")}
+    there = {name: value for name, value in saved.items() if hasattr(value, "dtype")}
+    refuse_another_model(
+        key, {name: form(value) for name, value in here.items()}, {name: form(value) for name, value in there.items()}
+    )
+    own = {name: here[name] for name, value in there.items() if _is_memory_of(here[name], value)}
+    model.load_state_dict({**saved, **own})  # a tensor copied onto itself is not copied
 
 
 def load_optimizer(key: str, optimizer: Optimizer | Stateful, saved: dict[str, Any]) -> None:
     """Raises Refusal. An optimizer that is not torch's gets its state as it is."""
+    ours = hasattr(optimizer, "param_groups") and "state" in saved
     try:
-        optimizer.load_state_dict(saved)
+        optimizer.load_state_dict(_spared_a_cast(cast("Optimizer", optimizer), saved) if ours else saved)
     except (ValueError, KeyError) as error:
         raise Refusal(f"The checkpoint's {key} does not fit: {error}. The checkpoint was not changed.") from error
-    if not hasattr(optimizer, "param_groups") or "state" not in saved:
+    if not ours:
         return
     optimizer = cast("Optimizer", optimizer)
     # load_state_dict casts to the parameter's dtype: an fp32 moment of a bf16 parameter would lose bits.
-    indices = [index for group in saved["param_groups"] for index in group["params"]]
-    for parameter, index in zip(parameters(optimizer), indices, strict=True):
+    for index, parameter in numbered(optimizer, saved).items():
         if index in saved["state"]:
             optimizer.state[parameter] = _exact(optimizer.state[parameter], saved["state"][index])
+
+
+def numbered(optimizer: Optimizer, saved: dict[str, Any]) -> dict[Any, nn.Parameter]:
+    """Parameters by the numbers that `saved` has for them. Raises ValueError when there are more or fewer."""
+    indices = [index for group in saved["param_groups"] for index in group["params"]]
+    return dict(zip(indices, parameters(optimizer), strict=True))
 
 
 def load_gradients(named: Mapping[str, nn.Parameter], saved: dict[str, Any]) -> None:
@@ -68,10 +94,45 @@ def load_gradients(named: Mapping[str, nn.Parameter], saved: dict[str, Any]) -> 
             parameter.grad = parameter.detach().new_zeros(parameter.shape)
 
 
+def _is_memory_of(ours: torch.Tensor, loaded: torch.Tensor) -> bool:
+    import torch
+
+    if type(ours) not in {torch.Tensor, torch.nn.Parameter} or type(loaded) is not torch.Tensor:
+        return False
+    same = ours.device == loaded.device and ours.data_ptr() == loaded.data_ptr() and ours.stride() == loaded.stride()
+    return same and ours.data_ptr() != 0
+
+
+def _spared_a_cast(optimizer: Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
+    """`saved` with little in place of the tensors whose cast would be thrown away, where nobody looks at them."""
+    import torch
+    from torch.optim import Optimizer as Base
+
+    hooks = ("_optimizer_load_state_dict_pre_hooks", "_optimizer_load_state_dict_post_hooks")
+    if type(optimizer).load_state_dict is not Base.load_state_dict or any(vars(optimizer).get(name) for name in hooks):
+        return saved
+    try:
+        owners = numbered(optimizer, saved)
+    except ValueError:
+        return saved  # which load_state_dict refuses
+
+    def spared(value: Any, parameter: torch.Tensor) -> Any:
+        return value.new_empty(0) if type(value) is torch.Tensor and value.dtype != parameter.dtype else value
+
+    state = {
+        index: {name: value if name == "step" else spared(value, owners[index]) for name, value in values.items()}
+        if index in owners and isinstance(values, dict)
+        else values
+        for index, values in saved["state"].items()
+    }
+    return {**saved, "state": state}
+
+
 def _exact(loaded: Any, saved: Any) -> Any:
-    """`loaded` with every tensor whose dtype changed replaced by the saved one, on the device where it was loaded."""
+    """`loaded` with every tensor that was cast or spared replaced by the saved one, on the device of the others."""
     if hasattr(saved, "dtype") and hasattr(loaded, "dtype"):
-        return loaded if loaded.dtype == saved.dtype else saved.to(loaded.device)
+        same = loaded.dtype == saved.dtype and loaded.shape == saved.shape
+        return loaded if same else saved.to(loaded.device)
     if isinstance(saved, dict):
         return {name: _exact(loaded[name], value) for name, value in cast("dict[Any, Any]", saved).items()}
     if isinstance(saved, (list, tuple)):

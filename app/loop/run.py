@@ -19,12 +19,15 @@ from app.loop.saver import Saver, Statistics
 from app.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import TracebackType
 
+    import torch
     from torch.optim import Optimizer
     from torch.utils.hooks import RemovableHandle
 
+    from app.checkpoint.manifest import Head
+    from app.checkpoint.table import Table
     from app.loop.boundary import Boundary
     from app.loop.curve import Metric
     from app.loop.options import Options
@@ -185,11 +188,15 @@ class Run:
         self._ending.leave_stopped()
 
     def _resume(self) -> str | None:
-        loaded = self._line.resume(ever_committed=self._start.ever_committed)
+        def into(head: Head, table: Table) -> Mapping[str, torch.Tensor]:
+            """Identity first: a checkpoint of something else has other tensors as well."""
+            refuse_another(head.name, head.identity, self._identity, fork=self._options.fork)
+            return self._program.filled_from(table)
+
+        loaded = self._line.resume(ever_committed=self._start.ever_committed, into=into)
         if loaded is None:
             return None
         name = str(loaded.name)
-        refuse_another(name, loaded.head.identity, self._identity, fork=self._options.fork)
         self._program.restore(loaded.state)
         self._generators = loaded.state["rng"]
         self._first = self._step = loaded.head.step

@@ -1,0 +1,59 @@
+"""Fresh memory for bytes that are read: whole pages from the kernel, huge ones where they help, gone with the last use.
+
+What is read comes in gigabytes once and is touched once: with pages of 4 KiB the faults cost more than the copy. Memory
+of its own mapping goes back to the system as soon as the last tensor over it is gone.
+"""
+
+from __future__ import annotations
+
+import mmap
+from contextlib import suppress
+
+HUGE_BYTES = 2 * 2**20
+ARENA_BYTES = 4 * HUGE_BYTES
+"""Small tensors share mappings of this size, so one that is kept for long holds no more than that."""
+_ALIGNMENT = 64
+"""What vector instructions like best, and as much as torch's own allocator gives."""
+
+
+def fresh(size_bytes: int) -> mmap.mmap:
+    """Zeroed, page-aligned, private to this process. Raises MemoryError."""
+    try:
+        pages = mmap.mmap(-1, max(1, size_bytes), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"{size_bytes} bytes for a checkpoint's tensors: {error}") from error
+    if size_bytes >= HUGE_BYTES:
+        with suppress(OSError):  # a kernel without huge pages has small ones
+            pages.madvise(mmap.MADV_HUGEPAGE)
+    return pages
+
+
+def give_back(pages: mmap.mmap, begin: int, end: int) -> None:
+    """The whole pages between are not needed any more; what is around them stays."""
+    first, last = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE, end // mmap.PAGESIZE * mmap.PAGESIZE
+    if last > first:
+        pages.madvise(mmap.MADV_DONTNEED, first, last - first)
+
+
+class Arena:
+    """Gives parts of shared mappings; a large part has a mapping of its own."""
+
+    def __init__(self, expected_bytes: int) -> None:
+        """`expected_bytes`: no more will be asked for, so that little is taken for little."""
+        self._left = expected_bytes
+        self._pages: mmap.mmap | None = None
+        self._used = 0
+
+    def take(self, size_bytes: int, like: int = 0) -> tuple[mmap.mmap, int]:
+        """Mapping and offset of `size_bytes`, which begin as far behind a multiple of 64 as `like` does."""
+        shift = like % _ALIGNMENT
+        if size_bytes >= HUGE_BYTES:
+            self._left -= size_bytes
+            return fresh(size_bytes + shift), shift
+        begin = -(-self._used // _ALIGNMENT) * _ALIGNMENT + shift
+        if self._pages is None or begin + size_bytes > len(self._pages):
+            self._pages = fresh(max(size_bytes + shift, min(ARENA_BYTES, self._left + 2 * _ALIGNMENT)))
+            begin = shift
+        self._used = begin + size_bytes
+        self._left -= size_bytes
+        return self._pages, begin

@@ -1,0 +1,93 @@
+"""One shard's bytes from the store to where they belong, summed on their way while the core still has them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import crc32c
+
+from app.checkpoint import pages
+from app.checkpoint.manifest import Damaged
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from mmap import mmap
+
+    from app.checkpoint.manifest import Shard
+    from app.checkpoint.shard_plan import Piece
+    from app.checkpoint.store import Store
+
+_copy = ctypes.CDLL(None).memcpy
+"""Lets other threads run meanwhile, which ctypes.memmove does not."""
+_copy.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+_copy.restype = None
+
+
+@contextmanager
+def opened(store: Store, shard: Shard) -> Generator[BinaryIO]:
+    """From its start, if it has the size that its manifest says. Raises Damaged, OSError."""
+    try:
+        file = store.open(shard.name)
+    except ValueError as error:  # no file can have that name
+        raise Damaged(f"shard {shard.name!r}: {error}") from error
+    with file:
+        present = file.seek(0, os.SEEK_END)
+        if present != shard.size_bytes:  # before so much memory is asked for
+            raise Damaged(f"shard {shard.name} holds {present} bytes, its manifest says {shard.size_bytes}")
+        file.seek(0)
+        yield file
+
+
+def read_exactly(file: BinaryIO, memory: memoryview, shard: Shard) -> None:
+    """Raises Damaged when the file ends before, OSError."""
+    filled = 0
+    while filled < memory.nbytes:
+        count = cast("Any", file).readinto(memory[filled:] if filled else memory)
+        if not count:
+            raise Damaged(f"shard {shard.name} ends before its {shard.size_bytes} bytes")
+        filled += count
+
+
+def read_pieces(file: BinaryIO, shard: Shard, pieces: Sequence[Piece], checksum: int = 0) -> int:
+    """These consecutive pieces, from where the file is, to where they belong.
+
+    Returns the crc32c of all, which goes on from `checksum`. Raises Damaged, OSError.
+    """
+    block = memoryview(bytearray(max((piece.size for piece in pieces if piece.memory is None), default=0)))
+    for piece in pieces:
+        memory = block[: piece.size] if piece.memory is None else piece.memory
+        read_exactly(file, memory, shard)
+        checksum = crc32c.crc32c(memory, checksum)
+        if piece.scattered:
+            _scatter(memory, piece)
+    if pieces and pieces[-1].end == shard.size_bytes and file.read(1):
+        raise Damaged(f"shard {shard.name} is longer than {shard.size_bytes} bytes")
+    return checksum
+
+
+def copy_pieces(ready: mmap, pieces: Sequence[Piece]) -> None:
+    """From a file that is in memory already, and was summed there; what was copied is given back."""
+    source = _address(memoryview(ready))
+    for piece in pieces:
+        if piece.memory is not None:
+            _copy(_address(piece.memory), source + piece.begin, piece.size)
+            if piece.scattered:
+                _scatter(piece.memory, piece)
+        else:
+            for offset, size, address in piece.scattered:
+                ctypes.memmove(address, source + piece.begin + offset, size)
+        pages.give_back(ready, piece.begin, piece.end)
+
+
+def _scatter(block: memoryview, piece: Piece) -> None:
+    """Without letting others run: each part is small."""
+    source = _address(block)
+    for offset, size, address in piece.scattered:
+        ctypes.memmove(address, source + offset, size)
+
+
+def _address(memory: memoryview) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))

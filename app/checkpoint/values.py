@@ -1,0 +1,107 @@
+"""What a line of the table means: how many bytes it has, and the tensor or array over memory that holds them."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
+
+from app.checkpoint.manifest import Unsupported
+
+if TYPE_CHECKING:
+    from mmap import mmap
+
+    import torch
+
+    from app.checkpoint.table import Place
+
+_KEPT_BYTES = 2**20
+"""A smaller array gets memory of its own: one that is kept for long must not hold its neighbours."""
+
+
+def item_bytes(place: Place) -> int:
+    """Of one element. Raises ValueError for no state of ours, Unsupported for a dtype of another torch."""
+    if place.kind == "array":
+        return _numpy_dtype(place.dtype).itemsize
+    if place.kind == "tensor":
+        return _torch_dtype(place.dtype).itemsize
+    raise ValueError(f"{place.path} is a {place.kind}")
+
+
+def size_bytes(place: Place) -> int:
+    """Raises as `item_bytes`."""
+    return math.prod(place.shape) * item_bytes(place)
+
+
+def over(place: Place, memory: mmap, begin: int) -> Any:
+    """The tensor or array whose bytes begin there. Raises ValueError, OverflowError or RuntimeError for odd shapes."""
+    if place.kind == "array":
+        import numpy as np
+
+        dtype, count = _numpy_dtype(place.dtype), math.prod(place.shape)
+        array = np.frombuffer(memory, dtype, count=count, offset=begin).reshape(place.shape)
+        return array if array.nbytes >= _KEPT_BYTES else array.copy()
+    import torch
+
+    dtype, count = _torch_dtype(place.dtype), math.prod(place.shape)
+    if begin % dtype.itemsize:
+        raw = torch.frombuffer(memory, dtype=torch.uint8, count=count * dtype.itemsize, offset=begin)
+        return raw.clone().view(dtype).view(place.shape)
+    flat = torch.frombuffer(memory, dtype=dtype, count=count, offset=begin)
+    return flat if len(place.shape) == 1 else flat.view(place.shape)
+
+
+def empty(place: Place) -> Any:
+    """One of no bytes. Raises as `over`."""
+    if place.kind == "array":
+        import numpy as np
+
+        return np.empty(place.shape, _numpy_dtype(place.dtype))
+    import torch
+
+    return torch.empty(place.shape, dtype=_torch_dtype(place.dtype))
+
+
+def memory_of(tensor: torch.Tensor) -> memoryview:
+    """The bytes of a contiguous tensor in host memory, to be written."""
+    import torch
+
+    return memoryview(cast("Any", tensor.detach().view(-1).view(torch.uint8).numpy()))
+
+
+def can_be_filled(tensor: torch.Tensor, place: Place) -> bool:
+    """Whether the bytes of `place`, laid into its memory, are its values."""
+    import torch
+
+    return (
+        type(tensor) in {torch.Tensor, torch.nn.Parameter}
+        and tensor.device.type == "cpu"
+        and tensor.layout is torch.strided
+        and tensor.is_contiguous()
+        and not (tensor.is_conj() or tensor.is_neg())
+        and tuple(tensor.shape) == place.shape
+        and place.kind == "tensor"
+        and tensor.dtype == _torch_dtype(place.dtype)
+    )
+
+
+@cache
+def _numpy_dtype(name: str) -> Any:
+    import numpy as np
+
+    dtype = np.dtype(name)
+    if dtype.kind not in "biufc":
+        raise ValueError(f"an array of dtype {name}")
+    return dtype
+
+
+@cache
+def _torch_dtype(name: str) -> torch.dtype:
+    import torch
+
+    dtype = getattr(torch, name, None)
+    if dtype is None and name.isidentifier():
+        raise Unsupported(f"a tensor in it is of dtype {name}, which torch {torch.__version__} does not have")
+    if not isinstance(dtype, torch.dtype) or str(dtype) != f"torch.{name}":
+        raise ValueError(f"a tensor of dtype {name}")
+    return dtype

@@ -1,0 +1,117 @@
+"""Which of the program's tensors a checkpoint's bytes may go straight into, decided before one of them is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from app.checkpoint.skeleton import UNREAD
+from app.checkpoint.table import Place
+from app.contract import Refusal
+from app.loop.restoring import form, numbered, refuse_another_model
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+    from torch.optim import Optimizer
+
+    from app.loop.subjects import Stateful
+
+Claims = list[tuple[str, "torch.Tensor"]]
+"""Path in the state, and the tensor whose bytes lie there."""
+
+
+def of_model(key: str, model: nn.Module, saved: Any) -> Claims:
+    """Parameters and buffers. Raises Refusal for names, shapes or dtypes that differ.
+
+    A module that loads its state in a way of its own, and all below it, is left to that: its tensors need not be what
+    is saved under their names.
+    """
+    places = {name: place for name, place in _items(saved) if isinstance(place, Place)}
+    values = {name: value for name, value in model.state_dict(keep_vars=True).items() if hasattr(value, "dtype")}
+    here = {name: form(value) for name, value in values.items()}
+    there = {name: (place.dtype, place.shape) for name, place in places.items()}
+    unread = {name: here[name] for name, value in _items(saved) if value is UNREAD and name in here}
+    refuse_another_model(key, here, there | unread)
+    own = {id(tensor) for tensor in _plainly_loaded(model)}
+    return [(places[name].path, value) for name, value in values.items() if id(value) in own and name in places]
+
+
+def of_optimizer(key: str, optimizer: Optimizer | Stateful, saved: Any) -> Claims:
+    """State that is there already, of the same dtype and shape. Raises Refusal for other groups of parameters."""
+    if not hasattr(optimizer, "param_groups") or not isinstance(saved, dict) or "state" not in saved:
+        return []
+    optimizer, saved = cast("Optimizer", optimizer), cast("dict[str, Any]", saved)
+    there = [len(group["params"]) for group in saved["param_groups"]]
+    here = [len(group["params"]) for group in optimizer.param_groups]
+    if there != here:
+        raise Refusal(
+            f"The checkpoint's {key} does not fit: its groups have {there} parameters, this program's {here}. Nothing "
+            "was changed."
+        )
+    state = saved["state"]
+    return [
+        (place.path, value)
+        for index, parameter in numbered(optimizer, saved).items()
+        for name, place in _items(state.get(index))
+        if isinstance(place, Place)
+        and _is_plain(value := optimizer.state.get(parameter, {}).get(name))
+        and form(value) == (place.dtype, place.shape)
+    ]
+
+
+def apart(claims: Claims) -> dict[str, torch.Tensor]:
+    """By path, those in host memory; none that shares memory with one before: what is read last would decide."""
+    found = dict[str, "torch.Tensor"]()
+    end = 0
+    plain = [claim for claim in claims if _is_plain(claim[1])]
+    for path, tensor in sorted(plain, key=lambda claim: claim[1].data_ptr()):
+        if tensor.data_ptr() >= end and path not in found:
+            found[path] = tensor
+            end = tensor.data_ptr() + tensor.nbytes
+    return found
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether its memory is its bytes, in order, on the host. Of a subclass that is not known."""
+    import torch
+
+    return (
+        type(value) in {torch.Tensor, torch.nn.Parameter}
+        and value.device.type == "cpu"
+        and value.layout is torch.strided
+        and value.is_contiguous()
+    )
+
+
+def _items(values: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(values, Mapping):
+        yield from cast("Mapping[Any, Any]", values).items()
+
+
+def _plainly_loaded(model: nn.Module) -> Iterator[torch.Tensor]:
+    """Tensors of the modules that torch's own code loads, without hooks."""
+    if _has_its_own_way(model):
+        return
+    yield from model.parameters(recurse=False)
+    yield from model.buffers(recurse=False)
+    for child in model.children():
+        yield from _plainly_loaded(child)
+
+
+def _has_its_own_way(module: nn.Module) -> bool:
+    from torch import nn
+
+    kind, own = type(module), vars(module)
+    return (
+        any(own.get(name) for name in _HOOKS)
+        or any(name in own for name in (*_WHOLE, *_EACH))
+        or any(getattr(kind, name) is not getattr(nn.Module, name) for name in _WHOLE)
+        or not all(getattr(kind, name).__module__.startswith("torch.nn.modules.") for name in _EACH)
+    )
+
+
+_HOOKS = ("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "_state_dict_hooks", "_state_dict_pre_hooks")
+_WHOLE = ("load_state_dict", "state_dict")
+_EACH = ("_load_from_state_dict", "_save_to_state_dict")
+"""Methods that a module may replace; torch's own replace the last two, for buffers that older versions lacked."""
