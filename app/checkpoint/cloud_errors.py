@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import http.client
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -51,11 +51,8 @@ def os_error(error: Any, url: str) -> OSError | None:
         *(ConnectionError, TimeoutError),
     )
     match error:
-        case GoogleAPICallError():
+        case GoogleAPICallError() | InvalidResponse():
             told = _answered(error, url)
-        case InvalidResponse():
-            status: int = error.response.status_code  # pyright: ignore[reportAttributeAccessIssue]  # of its parent
-            told = _of_status(status, str(error), url)
         case RetryError():
             inner = os_error(error.cause, url)
             last = inner.strerror if inner else error.cause
@@ -74,9 +71,15 @@ def os_error(error: Any, url: str) -> OSError | None:
 
 
 def _answered(error: Any, url: str) -> OSError:
-    reasons = {str(each.get("reason")) for each in error.errors or () if isinstance(each, dict)}
-    status = 429 if error.code == 403 and reasons & _BUSY else int(error.code or 0)
-    return _of_status(status, str(error.message), url)
+    """What the service itself says is in its answer: the client wraps it differently for each kind of call."""
+    status, message, reasons = int(getattr(error, "code", 0) or 0), str(error), set[str]()
+    if error.response is not None:
+        status = int(error.response.status_code)
+        with suppress(ValueError, KeyError, TypeError, AttributeError):
+            told = error.response.json()["error"]
+            message = str(told["message"])
+            reasons = {str(each.get("reason")) for each in told.get("errors", ())}
+    return _of_status(429 if status == 403 and reasons & _BUSY else status, message, url)
 
 
 def _of_status(status: int, message: str, url: str) -> OSError:
@@ -89,8 +92,10 @@ def _of_status(status: int, message: str, url: str) -> OSError:
 
 
 def _unauthenticated(error: Any, url: str) -> OSError:
-    from google.auth.exceptions import TransportError
+    from google.auth.exceptions import InvalidOperation, TransportError
 
+    if isinstance(error, InvalidOperation):  # what anonymous ones, those of an emulator, say to a 401
+        return _of_status(401, "it has no valid credentials", url)
     if isinstance(error, TransportError) or getattr(error, "retryable", False):
         return OSError(errno.EIO, f"The service that gives out credentials cannot be reached ({error})", url)
     return OSError(
