@@ -107,6 +107,22 @@ def kill(call: Call) -> Json:
     return _interrupt(call, Why.KILLED)
 
 
+@routes.on("GET", "/hold")
+def holding(call: Call) -> Json:
+    """How many changes there were since it was armed, and whether it stands still now."""
+    return {"changes": call.cloud.hold.changes, "holding": call.cloud.hold.holding}
+
+
+@routes.on("POST", "/hold")
+async def hold(call: Call) -> Json:
+    """Stand still at the change of number `after`, counted from now; without it, go on."""
+    after = call.body.get("after")
+    if after is not None and (not isinstance(after, int) or after < 1):
+        raise ApiError(400, f"after must be a number from 1, not {after!r}.")
+    call.cloud.hold.arm(after)
+    return {}
+
+
 @routes.on("GET", "/executions/{execution}")
 def execution(call: Call) -> Json:
     """Every attempt of every task."""
@@ -147,6 +163,7 @@ def logs(call: Call) -> Response:
 async def reset(call: Call) -> Json:
     """Forget every resource, object and log entry; running executions are killed."""
     cloud = call.cloud
+    cloud.hold.arm(None)
     await cloud.executor.cancel_and_wait(cloud.executor.running())
     cloud.store.clear()
     cloud.logs.clear()

@@ -33,6 +33,7 @@ from localcloud.server import (
 )
 from localcloud.server.context import Cloud
 from localcloud.server.emulator import ObjectServer
+from localcloud.server.hold import Hold, HoldMiddleware
 from localcloud.server.http import RawPath, unmatched
 from localcloud.settings import HOST, Settings
 from localcloud.store import Store
@@ -75,6 +76,7 @@ def open_cloud(settings: Settings, port: int) -> Cloud:
         executor=Executor(settings, store, logs, images, f"http://{HOST}:{port}"),
         builder=Builder(settings, store, logs),
         emulator=ObjectServer(settings.buckets_dir, port, settings.server_log),
+        hold=Hold(),
     )
 
 
@@ -91,7 +93,7 @@ def build_app(cloud: Cloud) -> Starlette:
         cloud.store.close()
         cloud.logs.close()
 
-    middleware = [Middleware(RawPath)]
+    middleware = [Middleware(HoldMiddleware, hold=cloud.hold), Middleware(RawPath)]
     if cloud.settings.record:
         middleware.insert(0, Middleware(_Recorder, path=cloud.settings.record))
     return Starlette(

@@ -6,6 +6,7 @@ from localcloud.build.builder import Builder
 from localcloud.executor.engine import Executor
 from localcloud.logs.store import LogStore
 from localcloud.server.emulator import ObjectServer
+from localcloud.server.hold import Hold
 from localcloud.settings import HOST, Settings
 from localcloud.store import Store
 
@@ -21,6 +22,7 @@ class Cloud:
     executor: Executor
     builder: Builder
     emulator: ObjectServer
+    hold: Hold
 
     @property
     def url(self) -> str:

@@ -1,7 +1,8 @@
 """Set-up for a fresh machine: `python3 -m localcloud.toolchain.setup`. Needs only Python 3.11 and its standard library.
 
-Four steps: the Python packages into `.venv`, those of the policy pack into `policies/.venv`, the Pulumi CLI into the
-cache, Google's provider plugin into the cache where it can be downloaded. A second run finds all and ends in a second.
+Five steps: the Python packages into `.venv`, those of the policy pack into `policies/.venv`, the Pulumi CLI into the
+cache, Google's provider plugin into the cache where it can be downloaded, actionlint into the cache where there is Go.
+A second run finds all and ends in a second.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import os
 import time
 from pathlib import Path
 
+from localcloud.toolchain.actionlint import VERSION as ACTIONLINT
+from localcloud.toolchain.actionlint import install_actionlint
 from localcloud.toolchain.google_provider import install_google_provider
 from localcloud.toolchain.packages import compile_requirements, install_apart, install_packages
 from localcloud.toolchain.pulumi_cli import VERSION, install_pulumi
@@ -47,14 +50,16 @@ def set_up(tree: Path, requirements: Path) -> None:
     logs = tree / "build" / "setup"
     started = time.monotonic()
     cpu_torch = os.environ.get("TORCH") == "cpu"
-    say(f"[1/4] Python packages ({requirements.name}{', torch for CPU' if cpu_torch else ''})")
+    say(f"[1/5] Python packages ({requirements.name}{', torch for CPU' if cpu_torch else ''})")
     python = install_packages(tree, tree / requirements, cpu_torch=cpu_torch)
-    say("[2/4] Python packages of the policy pack")
+    say("[2/5] Python packages of the policy pack")
     install_apart(tree, tree / "policies" / ".venv", tree / "requirements" / "policies.txt")
-    say(f"[3/4] Pulumi CLI {VERSION}")
+    say(f"[3/5] Pulumi CLI {VERSION}")
     pulumi = install_pulumi(python, logs)
-    say("[4/4] Google provider plugin")
+    say("[4/5] Google provider plugin")
     install_google_provider(pulumi, logs)
+    say(f"[5/5] actionlint {ACTIONLINT}")
+    install_actionlint(logs)
     say(f"set-up is complete ({time.monotonic() - started:.0f} s)")
 
 

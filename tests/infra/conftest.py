@@ -48,6 +48,10 @@ class _Cloud(pulumi.runtime.Mocks):
     def _id(self, kind: str, name: str, inputs: dict[str, Any]) -> str:
         if kind == "gcp:cloudrunv2/job:Job":
             return f"projects/{inputs['project']}/locations/{inputs['location']}/jobs/{inputs['name']}"
+        if kind == "gcp:kms/keyRing:KeyRing":
+            return f"projects/{inputs['project']}/locations/{inputs['location']}/keyRings/{inputs['name']}"
+        if kind == "gcp:kms/cryptoKey:CryptoKey":
+            return f"{inputs['keyRing']}/cryptoKeys/{inputs['name']}"
         return f"{name}-id"
 
     def _answers(self, kind: str, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -66,14 +70,24 @@ class _Cloud(pulumi.runtime.Mocks):
             case "pulumi-python:dynamic/gpujob:BuiltImage":
                 return {"image": f"{inputs['repositoryUrl']}/worker@{DIGEST}", "digest": DIGEST}
             case _:
-                return {}
+                return _of_federation(inputs)
 
 
-def run(monkeypatch: pytest.MonkeyPatch, program: Callable[[], Any], **config: str) -> Registered:
-    """Run `program` as a stack whose configuration is `config` (our namespace), in demo-project, europe-west4."""
+def _of_federation(inputs: dict[str, Any]) -> dict[str, Any]:
+    if "workloadIdentityPoolId" not in inputs:
+        return {}
+    pool = f"projects/1/locations/global/workloadIdentityPools/{inputs['workloadIdentityPoolId']}"
+    provider = inputs.get("workloadIdentityPoolProviderId")
+    return {"name": f"{pool}/providers/{provider}" if provider else pool}
+
+
+def run(
+    monkeypatch: pytest.MonkeyPatch, program: Callable[[], Any], *, namespace: str = "gpujob", **config: str
+) -> Registered:
+    """Run `program` as a stack whose configuration is `config` (in `namespace`), in demo-project, europe-west4."""
     registered = Registered()
     pulumi.runtime.set_mocks(_Cloud(registered), project="gpujob", stack="any")
-    ours = {f"gpujob:{name}": value for name, value in config.items()}
+    ours = {f"{namespace}:{name}": value for name, value in config.items()}
     pulumi.runtime.set_all_config({"gcp:project": "demo-project", "gcp:region": "europe-west4", **ours})
     monkeypatch.setattr(pulumi, "export", registered.outputs.__setitem__)
     register = pulumi.resource.register_resource

@@ -16,6 +16,7 @@ from localcloud.toolchain import google_provider, pulumi_cli
 REQUIREMENTS = TREE / "requirements"
 ROOMS = {
     "app": "worker",
+    "bootstrap": "infra",
     "infra": "infra",
     "ops": "infra",
     "localcloud": "dev",

@@ -1,0 +1,168 @@
+"""The workflows keep to the rules, and each rule finds the mistake that it is there for."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from infra.context import context_files
+from localcloud.toolchain import pulumi_cli
+from localcloud.toolchain.actionlint import cached_actionlint
+from tests.workflows import rules
+from tests.workflows.rules import RULES, Rule, Workflow
+
+TREE = Path(__file__).parents[2]
+FILES = sorted([*TREE.glob(".github/workflows/*.yml"), *TREE.glob(".github/actions/*/action.yml")])
+
+
+def workflow(name: str) -> Workflow:
+    (path,) = [file for file in FILES if file.stem == name]
+    return Workflow(name, path.read_text())
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_workflow_keeps_to_the_rule(path: Path, rule: Rule) -> None:
+    assert list(rule(Workflow(path.stem, path.read_text()))) == []
+
+
+def test_there_are_workflows() -> None:
+    assert {path.stem for path in FILES} == {"test", "preview", "pull-request-stack", "deploy", "drift", "action"}
+
+
+MISTAKES = [
+    (rules.least_permissions, "preview", "permissions: {}", "permissions: write-all"),
+    (rules.least_permissions, "preview", "permissions: {}\n", ""),
+    (rules.least_permissions, "preview", "pull-requests: write", "contents: write"),
+    (rules.least_permissions, "preview", "      id-token: write\n", ""),
+    (rules.least_permissions, "test", "contents: read", "contents: read\n  id-token: write"),
+    (rules.pinned_actions, "test", "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1", "actions/checkout@v7"),
+    (rules.pinned_actions, "test", "3d3c42e5", "3d3c42e6"),
+    (rules.pinned_actions, "test", " # v7.0.1", ""),
+    (rules.pinned_actions, "test", "actions/cache@", "somebody/cache@"),
+    (rules.no_outsiders, "preview", "pull_request:", "pull_request_target:"),
+    (rules.no_token_on_disk, "preview", "persist-credentials: false", "persist-credentials: true"),
+    (rules.no_token_on_disk, "preview", "persist-credentials: false", "fetch-depth: 0"),
+    (rules.signs_in_by_federation, "preview", "service_account: ${{", "credentials_json: ${{"),
+    (rules.signs_in_by_federation, "preview", "actions/checkout@", "actions/cache@"),
+    (rules.no_secrets, "preview", "vars.GCP_PREVIEW_ACCOUNT", "secrets.GCP_KEY"),
+    (rules.no_secrets, "deploy", "uses: ./.github/workflows/test.yml", "uses: ./x.yml\n    secrets: inherit"),
+    (rules.forks_get_no_account, "preview", f"{rules.SAME_REPOSITORY} && ", ""),
+    (rules.forks_get_no_account, "preview", f"{rules.SAME_REPOSITORY} && ", f"{rules.SAME_REPOSITORY} || "),
+    (rules.forks_get_no_account, "pull-request-stack", f"{rules.SAME_REPOSITORY} &&", "true ||"),
+    (rules.no_expression_in_a_script, "pull-request-stack", '"$NUMBER"', '"${{ github.event.pull_request.title }}"'),
+    (rules.no_expression_in_a_script, "action", "pip install", "pip install ${{ inputs.x }}"),
+    (rules.apart_accounts, "preview", "vars.GCP_PREVIEW_ACCOUNT", "vars.GCP_DEPLOY_ACCOUNT"),
+    (rules.apart_accounts, "deploy", "    environment: prod\n", ""),
+    (rules.apart_accounts, "deploy", "vars.GCP_DEPLOY_ACCOUNT", "vars.GCP_PREVIEW_ACCOUNT"),
+    (rules.apart_accounts, "preview", "command: preview", "command: up"),
+    (rules.apart_accounts, "drift", " --preview-only", ""),
+    (rules.one_engine_a_stack, "preview", "cancel-in-progress: true", "cancel-in-progress: false"),
+    (rules.one_engine_a_stack, "preview", "preview-${{ github.event.pull_request.number }}", "preview"),
+    (rules.one_engine_a_stack, "deploy", "cancel-in-progress: false", "cancel-in-progress: true"),
+    (rules.one_engine_a_stack, "deploy", "group: deploy-prod", "group: deploy-dev"),
+    (rules.one_engine_a_stack, "deploy", "group: deploy-dev", "group: deploy-${{ github.run_id }}"),
+    (rules.one_engine_a_stack, "pull-request-stack", "cancel-in-progress: false", "cancel-in-progress: true"),
+    (rules.ends_in_time, "drift", "    timeout-minutes: 10\n", ""),
+]
+
+
+@pytest.mark.parametrize(("rule", "name", "right", "wrong"), MISTAKES)
+def test_a_rule_finds_its_mistake(rule: Rule, name: str, right: str, wrong: str) -> None:
+    text = workflow(name).text
+    assert right in text
+    assert list(rule(Workflow(name, text.replace(right, wrong))))
+
+
+def test_every_rule_has_a_mistake_to_find() -> None:
+    assert {rule for rule, *_ in MISTAKES} == set(RULES)
+
+
+def test_actionlint_and_shellcheck_have_nothing_to_say() -> None:
+    actionlint = cached_actionlint()
+    if not actionlint.exists():
+        pytest.skip("not run: no actionlint; `make setup` builds it where there is Go")
+    shellcheck = Path(sys.executable).parent / "shellcheck"
+    assert shellcheck.exists()
+    files = [str(file) for file in FILES if file.parent.name == "workflows"]
+    command = [str(actionlint), "-no-color", "-shellcheck", str(shellcheck), "-pyflakes", "", *files]
+    done = subprocess.run(command, cwd=TREE, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def versions() -> Iterator[str]:
+    for file in FILES:
+        yield from re.findall(r"pulumi-version: (.+)", file.read_text())
+
+
+def test_the_engine_is_the_one_that_everything_was_tried_with() -> None:
+    assert set(versions()) == {pulumi_cli.VERSION}
+    for file in FILES:
+        installs = [
+            step for _, step in Workflow("", file.read_text()).steps() if "pulumi/actions" in step.get("uses", "")
+        ]
+        assert all("pulumi-version" in step["with"] for step in installs)
+
+
+def test_a_preview_has_the_policies_and_comments_with_its_summary() -> None:
+    (preview,) = [
+        step["with"] for _, step in workflow("preview").steps() if step.get("with", {}).get("command") == "preview"
+    ]
+    assert preview["policyPacks"] == "policies"
+    assert preview["comment-on-pr"] is True
+    assert preview["always-include-summary"] is True
+
+
+@pytest.mark.parametrize("name", ["deploy", "pull-request-stack"])
+def test_nothing_is_deployed_past_the_policies(name: str) -> None:
+    ups = [step["with"] for _, step in workflow(name).steps() if step.get("with", {}).get("command") == "up"]
+    assert ups
+    assert all(step["policyPacks"] == "policies" for step in ups)
+
+
+def test_main_deploys_dev_after_the_tests_and_prod_after_dev() -> None:
+    jobs = workflow("deploy").jobs
+    assert (jobs["dev"]["needs"], jobs["prod"]["needs"]) == ("test", "dev")
+    assert (jobs["dev"]["environment"], jobs["prod"]["environment"]) == ("dev", "prod")
+    assert "github.ref == 'refs/heads/main'" in jobs["dev"]["if"]
+
+
+@pytest.mark.parametrize(("name", "job"), [("preview", "preview"), ("deploy", "prod")])
+def test_prod_takes_the_image_that_dev_runs(name: str, job: str) -> None:
+    steps = workflow(name).jobs[job]["steps"]
+    promote = [i for i, step in enumerate(steps) if step.get("run") == ".venv/bin/python -m ops promote dev prod"]
+    pulumi = [i for i, step in enumerate(steps) if step.get("with", {}).get("command")]
+    assert len(promote) == 1
+    assert promote < pulumi
+
+
+def test_a_credentials_file_in_the_tree_reaches_neither_git_nor_the_image(tmp_path: Path) -> None:
+    name = "gha-creds-0123456789abcdef.json"
+    for place in (name, f"app/{name}"):
+        assert subprocess.run(["git", "check-ignore", "--quiet", place], cwd=TREE, check=False).returncode == 0
+    for file in ("Dockerfile", ".dockerignore", "app/__main__.py", name, f"app/{name}"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text((TREE / file).read_text() if (TREE / file).exists() else "{}")
+    assert context_files(tmp_path) == ["Dockerfile", "app/__main__.py"]
+    assert "gha-creds-*.json" in (TREE / ".gcloudignore").read_text().splitlines()
+
+
+def test_the_labels_and_environments_are_what_the_documents_say() -> None:
+    text = (TREE / "docs" / "pipeline.md").read_text()
+    for file in FILES:
+        for job in Workflow("", file.read_text()).jobs.values():
+            if "environment" in job:
+                assert f"`{job['environment']}`" in text
+    assert "`deploy`" in text
+
+
+def test_files_are_yaml_that_says_first_why_it_is_there() -> None:
+    for file in FILES:
+        assert file.read_text().startswith("# "), file
+        assert yaml.safe_load(file.read_text())
