@@ -10,16 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from infra.settings import APP_LABEL, NAMESPACE, Settings
 from infra.stack_file import StackFileError, configuration, settings_in
 from ops.errors import MisconfiguredError, NotSucceededError
-from ops.google_errors import TIMEOUT_S, Asking, asking
+from ops.google_errors import Asking
+from ops.google_lists import listed
 from ops.leftover_kinds import KINDS, Kind
 from ops.stack import StackOutputs, check_endpoint
-
-SCOPE = "https://www.googleapis.com/auth/cloud-platform.read-only"
 
 
 def look_for_leftovers(stack_file: Path, say: Callable[[str], None]) -> None:
@@ -67,53 +65,22 @@ class _Cloud:
 
     def listed(self, kind: Kind) -> Iterator[dict[str, Any]]:
         """All of a kind in the stack's project, whosever they are."""
-        from google.api_core.exceptions import from_http_response
-
         s = self.settings
         base = self.endpoints[kind.endpoint] or kind.google
-        url = base + kind.path.format(project=s.project, region=s.region)
-        page = ""
         about = Asking(
             service=kind.service,
             action=f"list what there is of kind {kind.noun}",
             role=kind.role,
             missing=f"There is no project {s.project}, or no such list in it.",
         )
-        session = self._session(base)
-        while True:
-            with asking(about, self._outputs()):
-                query = {"pageToken": page} if page else {}
-                answer = session.get(url, params=query, timeout=TIMEOUT_S)
-                if answer.status_code == 403 and "SERVICE_DISABLED" in answer.text:
-                    return  # of an API that is off, nothing can be there
-                if not answer.ok:
-                    raise from_http_response(answer)
-                content: dict[str, Any] = answer.json()
-            yield from content.get(kind.items) or []
-            page = str(content.get("nextPageToken") or "")
-            if not page:
-                return
-
-    def _session(self, base: str) -> Any:
-        import google.auth
-        from google.auth.credentials import AnonymousCredentials
-        from google.auth.exceptions import DefaultCredentialsError
-        from google.auth.transport.requests import AuthorizedSession
-        from google.oauth2.credentials import Credentials
-
-        if urlsplit(base).scheme == "http":
-            session = AuthorizedSession(AnonymousCredentials())
-            session.trust_env = False  # no proxy of the environment reaches this machine's loopback
-            return session
-        if self.token:
-            return AuthorizedSession(Credentials(self.token))
-        try:
-            return AuthorizedSession(google.auth.default(scopes=[SCOPE])[0])
-        except DefaultCredentialsError as error:
-            raise MisconfiguredError(
-                f"No usable Google credentials: {error} Nothing was looked for. "
-                "Run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS."
-            ) from None
+        return listed(
+            base + kind.path.format(project=s.project, region=s.region),
+            kind.items,
+            about,
+            self._outputs(),
+            token=self.token,
+            safe="Nothing was looked for.",
+        )
 
     def _outputs(self) -> StackOutputs:
         s = self.settings

@@ -1,7 +1,8 @@
 """`gpujob recover`: makes a stack whole again after its `pulumi up` was killed.
 
 A killed engine leaves a lock, and perhaps objects that it had asked for but not yet written to its state: the state
-then only lists their creation as pending. Everything this needs is in that list, and nothing is deleted.
+then only lists their creation as pending. An object of a fixed name is imported under it, one that Google names is
+looked for by what it says. Nothing is deleted.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from ops.errors import MisconfiguredError, RefusedError
+from infra.stack_file import StackFileError, configuration
+from ops.errors import MisconfiguredError, OpsError, RefusedError
+from ops.recover_named import NAMED_KINDS, candidates
 
 # The identifier under which an object of a fixed name can be imported, from the inputs of its pending creation.
 # Grants and enabled services are not here: creating those a second time is the same as once.
@@ -33,8 +36,6 @@ _IMPORT_IDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     ),
     "gcp:logging/metric:Metric": lambda inputs: f"{inputs['name']}",
 }
-_NAMED_BY_GOOGLE = "gcp:monitoring/"
-"""Types whose objects get their name at creation: one that the state missed cannot be looked up by it."""
 _GONE = ("does not exist", "not found", "no resource")
 
 
@@ -45,10 +46,9 @@ class PendingCreate:
     urn: str
     type: str
     import_id: str | None
-    """None where creating it again is harmless."""
+    """None where Google names it, or creating it again is harmless."""
     parent: str | None
-    shown_as: str = ""
-    """How the console shows an object that has no name of its own."""
+    inputs: Mapping[str, Any]
 
     @property
     def name(self) -> str:
@@ -64,9 +64,9 @@ def pending_creates(state: Mapping[str, Any]) -> list[PendingCreate]:
         resource = operation["resource"]
         identify = _IMPORT_IDS.get(resource["type"])
         import_id = identify(resource["inputs"]) if identify else None
-        inputs, kind = resource["inputs"], resource["type"]
-        shown_as = str(inputs.get("displayName") or "") if kind.startswith(_NAMED_BY_GOOGLE) else ""
-        found.append(PendingCreate(resource["urn"], kind, import_id, resource.get("parent"), shown_as))
+        found.append(
+            PendingCreate(resource["urn"], resource["type"], import_id, resource.get("parent"), resource["inputs"])
+        )
     return found
 
 
@@ -93,6 +93,7 @@ class Recovery:
     def __init__(self, tree: Path, stack: str, config_file: Path | None, say: Callable[[str], None]) -> None:
         self._tree = tree
         self._stack = stack
+        self._stack_file = config_file or tree / f"Pulumi.{stack.rpartition('/')[2]}.yaml"
         self._config = ["--config-file", str(config_file)] if config_file else []
         self._say = say
 
@@ -110,14 +111,12 @@ class Recovery:
         self._say(f"{len(pending)} creations were under way when the engine was killed.")
         if state["deployment"].get("resources"):
             self._pulumi("refresh", "--yes", "--skip-preview", "--clear-pending-creates", *self._config)
+        known = {str(resource.get("id")) for resource in state["deployment"].get("resources") or []}
         for create in pending:
             if create.import_id:
                 self._take_over(create, create.import_id)
-            elif create.type.startswith(_NAMED_BY_GOOGLE):
-                self._say(
-                    f"{create.type} {create.shown_as or create.name}: was perhaps created; then there are two after "
-                    "the next `pulumi up`. Delete the older one in the console (Monitoring); neither does harm."
-                )
+            elif create.type in NAMED_KINDS:
+                self._find(create, known)
         self._say("The stack is whole again. Run `pulumi up` to finish what was interrupted.")
 
     def _mend_side_files(self) -> None:
@@ -126,6 +125,27 @@ class Recovery:
             folder = Path(url2pathname(urlsplit(backend).path)).expanduser() / ".pulumi"
             for path in remove_torn_side_files(folder):
                 self._say(f"Removed {path}, which was cut off in the middle; the engine writes it anew.")
+
+    def _find(self, create: PendingCreate, known: set[str]) -> None:
+        """Take over an object that Google named, and say which others are the same."""
+        shown = f"{create.type} {create.inputs.get('displayName') or create.name}"
+        try:
+            found = candidates(create.type, create.inputs, known, configuration(self._stack_file))
+        except (OpsError, StackFileError) as error:
+            self._say(
+                f"{shown}: was perhaps created, and could not be looked for: {error} If it was, there are two after "
+                "the next `pulumi up`. Delete the older one in the console (Monitoring); neither does harm."
+            )
+            return
+        if not found:
+            self._say(f"{shown}: was not created")
+            return
+        names = [str(one["name"]) for one in found]
+        self._take_over(create, names[-1])
+        known.add(names[-1])
+        for name in names[:-1]:
+            remove = NAMED_KINDS[create.type].remove.format(name=name)
+            self._say(f"{shown}: {name} is the same and not this stack's own. Look at it, then: {remove}")
 
     def _take_over(self, create: PendingCreate, import_id: str) -> None:
         parent = ["--parent", f"parent={create.parent}"] if create.parent else []

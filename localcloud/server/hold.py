@@ -1,7 +1,7 @@
 """Stands still after a given number of changes, so that a test can end a client at exactly that moment.
 
 Each request that may change something is counted. The one that reaches the number takes effect, but its answer is
-held; later changes wait before they take effect. Reads go on. What is held goes its way on release, whoever still waits.
+held; later changes wait before they take effect. Reads go on. What is held goes its way when it is released.
 """
 
 import asyncio

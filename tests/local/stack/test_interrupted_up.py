@@ -1,54 +1,135 @@
-"""`pulumi up` interrupted at any moment: the next `up`, or `gpujob recover` and then `up`, heals."""
+"""`pulumi up` interrupted at each of its changes in turn: the next `up`, or `gpujob recover` and then `up`, heals.
+
+The local cloud stands still when the change has taken effect and its answer has not been given: the engine cannot know
+of it. `make interruption-sweep` takes every change; otherwise two a day are taken, others each day.
+"""
 
 from __future__ import annotations
 
+import datetime
 import os
+import re
 import signal
 import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from localcloud.testing import running_cloud
+from localcloud.testing import Cloud, running_cloud
 from tests.local.stack.support import LocalStack, kill_group, wait_until
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
-# How many resources exist when the interruption comes: at the start, in the middle, near the end.
-MOMENTS = [1, 4, 8]
+CHANGES = 35
+"""Requests by which an undisturbed `up` changes something; the first test counts them."""
+EMAIL = "a@example.com"
 
 
-@pytest.mark.parametrize("existing", MOMENTS)
-def test_an_up_stopped_by_ctrl_c_is_healed_by_the_next_up(stack: LocalStack, existing: int) -> None:
-    process = stack.start("up", "--skip-preview")
-    wait_until(lambda: len(stack.inventory()) >= existing)
+def moments(offset: int) -> list[int]:
+    """Every change, or those of today."""
+    if os.environ.get("GPUJOB_SWEEP") == "all":
+        return list(range(1, CHANGES + 1))
+    first = (datetime.datetime.now(datetime.UTC).timetuple().tm_yday + offset) % CHANGES
+    return [first + 1, (first + CHANGES // 2) % CHANGES + 1]
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """One for the file; each test begins with nothing in it."""
+    with running_cloud(tmp_path_factory.mktemp("cloud")) as cloud:
+        yield cloud
+
+
+@pytest.fixture
+def stack(cloud: Cloud, tmp_path: Path) -> LocalStack:
+    """An empty stack, one that notifies somebody, on an empty cloud."""
+    return fresh(cloud, tmp_path)
+
+
+def fresh(cloud: Cloud, folder: Path) -> LocalStack:
+    cloud.ask("POST", "reset")
+    stack = LocalStack(cloud, folder)
+    stack.set("gpujob:notificationEmails", [EMAIL])
+    return stack
+
+
+@pytest.fixture(scope="module")
+def undisturbed(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Counter[str]]:
+    """How many changes an `up` makes that nobody interrupts, and what exists then."""
+    stack = fresh(cloud, tmp_path_factory.mktemp("undisturbed"))
+    cloud.ask("POST", "hold", {})
+    stack.on_stack("up", "--yes", "--skip-preview")
+    return int(cloud.ask("GET", "hold")["changes"]), existing(stack)
+
+
+def existing(stack: LocalStack) -> Counter[str]:
+    """How often each object exists; what Google numbers is called by its kind."""
+    return Counter(
+        re.sub(r"(alertPolicies|notificationChannels|dashboards)/\d+", r"\1/N", n) for n in stack.inventory()
+    )
+
+
+def test_every_change_is_in_the_sweep(undisturbed: tuple[int, Counter[str]]) -> None:
+    assert undisturbed[0] == CHANGES
+
+
+@pytest.mark.parametrize("moment", moments(0))
+def test_an_up_stopped_by_ctrl_c_is_healed_by_the_next_up(
+    stack: LocalStack, moment: int, undisturbed: tuple[int, Counter[str]]
+) -> None:
+    begin(stack, moment)
+    process = start_and_hold(stack, moment)
     os.kill(process.pid, signal.SIGINT)
-    process.wait(timeout=60)
-    stack.on_stack("up", "--yes", "--skip-preview")
-    assert stack.changes("up", "--refresh") == {}
+    stack.cloud.ask("POST", "hold", {})
+    process.wait(timeout=120)
+    is_healed_by_up(stack, undisturbed[1])
 
 
-@pytest.mark.parametrize("existing", MOMENTS)
-def test_an_up_that_was_killed_is_healed_by_recover_and_up(stack: LocalStack, existing: int) -> None:
-    process = stack.start("up", "--skip-preview")
-    wait_until(lambda: len(stack.inventory()) >= existing)
+@pytest.mark.parametrize("moment", moments(CHANGES // 4))
+def test_an_up_that_was_killed_is_healed_by_recover_and_up(
+    stack: LocalStack, moment: int, undisturbed: tuple[int, Counter[str]]
+) -> None:
+    begin(stack, moment)
+    process = start_and_hold(stack, moment)
     kill_group(process)
+    stack.cloud.ask("POST", "hold", {})
     recover(stack)
-    stack.on_stack("up", "--yes", "--skip-preview")
-    assert stack.changes("up", "--refresh") == {}
+    is_healed_by_up(stack, undisturbed[1])
 
 
-def test_a_local_cloud_killed_during_up_is_healed_by_starting_it_again(stack: LocalStack) -> None:
+def begin(stack: LocalStack, moment: int) -> None:
+    stack.cloud.ask("POST", "hold", {"after": moment})
+
+
+def start_and_hold(stack: LocalStack, moment: int) -> subprocess.Popen[bytes]:
     process = stack.start("up", "--skip-preview")
-    wait_until(lambda: len(stack.inventory()) >= 3)
-    os.kill(stack.cloud.pid, signal.SIGKILL)
-    assert process.wait(timeout=120) != 0
-    with running_cloud(stack.cloud.state_dir, port=stack.cloud.port):
-        recover(stack)
-        stack.on_stack("up", "--yes", "--skip-preview")
-        assert stack.changes("up", "--refresh") == {}
+    wait_until(lambda: process.poll() is not None or bool(stack.cloud.ask("GET", "hold")["holding"]), seconds=120)
+    assert process.poll() is None, f"`up` ended before change {moment}"
+    return process
 
 
-def recover(stack: LocalStack) -> None:
+def is_healed_by_up(stack: LocalStack, expected: Counter[str]) -> None:
+    stack.on_stack("up", "--yes", "--skip-preview")
+    stack.on_stack("preview", "--refresh", "--expect-no-changes")
+    assert existing(stack) == expected
+
+
+def test_a_local_cloud_killed_during_up_is_healed_by_starting_it_again(tmp_path: Path) -> None:
+    with running_cloud(tmp_path / "cloud") as cloud:
+        stack = LocalStack(cloud, tmp_path)
+        process = stack.start("up", "--skip-preview")
+        wait_until(lambda: len(stack.inventory()) >= 3)
+        os.kill(stack.cloud.pid, signal.SIGKILL)
+        assert process.wait(timeout=120) != 0
+        with running_cloud(stack.cloud.state_dir, port=stack.cloud.port):
+            recover(stack)
+            stack.on_stack("up", "--yes", "--skip-preview")
+            assert stack.changes("up", "--refresh") == {}
+
+
+def recover(stack: LocalStack) -> str:
     done = subprocess.run(
         ["gpujob", "recover", "--stack", "local", "--config-file", str(stack.config)],
         env=stack.environment,
@@ -58,6 +139,7 @@ def recover(stack: LocalStack) -> None:
         timeout=240,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
 
 
 def test_a_state_whose_side_file_was_cut_off_is_readable_again_after_recover(stack: LocalStack) -> None:

@@ -50,9 +50,9 @@ def test_a_pending_creation_of_a_fixed_name_says_under_which_id_it_is_imported(
     assert (create.type, create.name, create.parent) == (type_, "name", "urn:of:parent")
 
 
-def test_what_google_names_is_shown_as_the_console_shows_it() -> None:
+def test_what_google_names_is_kept_with_what_it_says() -> None:
     (create,) = pending_creates(state(operation("gcp:monitoring/alertPolicy:AlertPolicy", {"displayName": "an alert"})))
-    assert (create.import_id, create.shown_as) == (None, "an alert")
+    assert (create.import_id, create.inputs) == (None, {"displayName": "an alert"})
 
 
 def test_operations_other_than_creations_are_left_to_the_engine() -> None:
