@@ -95,7 +95,7 @@ _RTX_PRO_6000 = Accelerator(
     cuda="13.0",
     torch_requirement="",
     torch_index="",
-    gpu_usd_per_s=None,
+    gpu_usd_per_s=0.00036522,
 )
 
 CATALOGUE: Mapping[str, Accelerator] = MappingProxyType({gpu.name: gpu for gpu in (_L4, _RTX_PRO_6000)})

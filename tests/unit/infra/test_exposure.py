@@ -1,7 +1,10 @@
 """Worst case and expected cost: exact where arithmetic is exact, within its promise where it is drawn."""
 
+from dataclasses import replace
+
 import pytest
 
+from infra.accelerators import CATALOGUE
 from infra.cost_line import cost_line
 from infra.exposure import expected_case, worst_case
 from infra.rules import parse
@@ -79,7 +82,9 @@ def test_the_preview_says_what_is_expected_where_it_knows_the_work():
     assert "95% are done within the retries of one execution." in line
 
 
-def test_an_unknown_price_leaves_hours():
+def test_an_unknown_price_leaves_hours(monkeypatch):
+    unpriced = {name: replace(gpu, gpu_usd_per_s=None) for name, gpu in CATALOGUE.items()}
+    monkeypatch.setattr("infra.settings.CATALOGUE", unpriced)
     keys = {"gpuType": "nvidia-rtx-pro-6000", "cpu": "20", "memory": "80Gi", "timeout": "3600s"}
     line = cost_line(parse(keys, project="demo-project", region="europe-west4"))
     assert line == "One execution can cost 4 GPU hours at worst (timeout 1 h x 4 attempts x 1 task)."

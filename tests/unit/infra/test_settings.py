@@ -1,9 +1,11 @@
 """What Settings refuses, and that each refusal names the key, what is allowed and the way out."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from infra.accelerators import CATALOGUE
 from infra.problems import SettingsError
 from infra.rules import parse
 from infra.settings import Settings
@@ -189,11 +191,6 @@ REFUSED = [
         {"maxExposureUsd": "0.1"},
         ["gpujob:maxExposureUsd", 'gpujob:maxExposureUsd: "50.23"'],
     ),
-    (
-        "a limit without a price",
-        {"maxExposureUsd": "20", "gpuType": "nvidia-rtx-pro-6000", "cpu": "20", "memory": "80Gi"},
-        ["gpujob:gpuUsdPerHour", "no price of nvidia-rtx-pro-6000", "cannot be held"],
-    ),
     ("a limit that is no number", {"maxExposureUsd": "20 USD"}, ["gpujob:maxExposureUsd", "a number like 100"]),
     ("a training of no time", {"trainingHours": "0"}, ["gpujob:trainingHours"]),
     ("an interruption every minute", {"interruptionsPerDay": "1440"}, ["gpujob:interruptionsPerDay", "at most 24"]),
@@ -256,12 +253,33 @@ def test_a_region_by_invitation_is_warned_about():
     assert any("invited projects only" in w for w in settings(region="us-central1").warnings)
 
 
-def test_a_gpu_without_a_known_price_gives_hours_and_says_so():
-    stack = settings(gpuType="nvidia-rtx-pro-6000", cpu="20", memory="80Gi")
+RTX = {"gpuType": "nvidia-rtx-pro-6000", "cpu": "20", "memory": "80Gi"}
+
+
+@pytest.fixture
+def unpriced(monkeypatch):
+    """GPUs whose list price is not known."""
+    gpus = {name: replace(gpu, gpu_usd_per_s=None) for name, gpu in CATALOGUE.items()}
+    monkeypatch.setattr("infra.settings.CATALOGUE", gpus)
+
+
+def test_a_gpu_without_a_known_price_gives_hours_and_says_so(unpriced):
+    stack = settings(**RTX)
     assert stack.exposure.usd is None
     assert any("gpujob:gpuUsdPerHour" in w for w in stack.warnings)
-    priced = settings(gpuType="nvidia-rtx-pro-6000", cpu="20", memory="80Gi", gpuUsdPerHour="2")
+    priced = settings(**RTX, gpuUsdPerHour="2")
     assert priced.exposure.usd == pytest.approx(48 * (2 + (20 * 0.000018 + 80 * 0.000002) * 3600), abs=0.01)
+
+
+def test_a_limit_without_a_price_is_refused(unpriced):
+    message = refusal(**RTX, maxExposureUsd="20")
+    for words in ("gpujob:gpuUsdPerHour", "no price of nvidia-rtx-pro-6000", "cannot be held"):
+        assert words in message
+
+
+@pytest.mark.parametrize(("keys", "usd_per_hour"), [({}, 1.0465), (RTX, 3.1868)], ids=["nvidia-l4", "rtx"])
+def test_an_hour_of_the_smallest_task_at_list_prices(keys, usd_per_hour):
+    assert settings(**keys).usd_per_hour == pytest.approx(usd_per_hour, abs=0.0001)
 
 
 def test_the_exposure_counts_every_attempt_of_every_task():
