@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app import logs
-from app.checkpoint import reader, retention, writer
+from app.checkpoint import reader, retention, summed, writer
 from app.checkpoint.meaning import refuse_senseless
 from app.checkpoint.names import CHECKPOINTS, DONE, LATEST, CheckpointName
 from app.checkpoint.resume import Filling, Resumer
@@ -83,7 +83,7 @@ class Line:
 
     def finish(self, document: dict[str, Any]) -> None:
         """Mark the whole work as complete. Raises OSError."""
-        self.store.replace(DONE, json.dumps(document).encode())
+        self.store.replace(DONE, summed.encode(document))
 
     def _after_commit(self, name: CheckpointName) -> None:
         """Hint and pruning: the checkpoint is durable already, so trouble here is told and survived."""
@@ -126,10 +126,14 @@ class Line:
 def finished(store: Store) -> dict[str, Any] | None:
     """The content of done.json, or None while the work is not complete. Raises OSError.
 
-    A torn one counts as absent, and so does one without a manifest of its step or a later one: it says nothing true.
+    A torn or changed one counts as absent, and so does one without a manifest of its step or a later one: it says
+    nothing true.
     """
     done = document(store, DONE, _DONE_KINDS)
     if done is None:
+        return None
+    if not summed.is_unchanged(done):
+        logs.warning(f"{DONE} is not as it was written: not believed.")
         return None
     names = (CheckpointName.of_manifest(entry.name) for entry in store.list(CHECKPOINTS))
     if any(name.step >= done["step"] for name in names if name):
