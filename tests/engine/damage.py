@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from app.checkpoint.names import CHECKPOINTS, SHARDS
 
-EVERY_BIT_BYTES = 24
+EVERY_BIT_BYTES = 12
 """In regions up to this long each bit is flipped, not one a byte."""
-POSITIONS = 400
+POSITIONS = 120
 """So many places of a longer region, evenly spread: its ends always, and all of it where it is no longer than that."""
 
 
@@ -94,7 +94,7 @@ def _flips(content: bytes, region: Region) -> Iterator[Damage]:
 def _cuts(content: bytes, found: list[Region]) -> Iterator[Damage]:
     edges = {at + by for each in found for at in (each.begin, each.end) for by in (-1, 0, 1)}
     middles = {(each.begin + each.end) // 2 for each in found}
-    pages = set(range(512, len(content), 512))
+    pages = set(range(1024, len(content), 1024))
     for length in sorted(length for length in {0, *edges, *middles, *pages} if 0 <= length < len(content)):
         yield Damage(f"cut to {length} bytes" if length else "emptied", content[:length])
         if length:
