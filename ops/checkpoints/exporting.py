@@ -84,7 +84,13 @@ def _weights(manifest: Manifest, typed: str | None, checkpoint: str) -> list[tup
     key = _chosen(sorted(models), typed, checkpoint)
     names = dict[int, list[str]]()
     for name, node in entries(models[key]):
-        if isinstance(node, dict) and set(cast("dict[str, Any]", node)) == {"$tensor"}:
+        mark = next(iter(cast("dict[str, Any]", node)), "") if isinstance(node, dict) else ""
+        if mark == "$subclass":
+            raise RefusedError(
+                f"{name} of checkpoint {checkpoint} is a tensor of class {node['$subclass'][0]}, which safetensors has "
+                "no form for. Nothing was written. Export from the program, after converting it to plain tensors."
+            )
+        if mark == "$tensor":
             names.setdefault(int(node["$tensor"]), []).append(name)
     return [(tuple(sorted(each)), table.places[index]) for index, each in names.items()]
 
@@ -108,6 +114,9 @@ def entries(node: Any) -> Iterator[tuple[str, Any]]:
     if not isinstance(node, dict):
         return
     fields = cast("dict[str, Any]", node)
+    if set(fields) == {"$attributed"}:  # what torch's state_dict() is: with a version of each module
+        yield from entries(fields["$attributed"][0])
+        return
     for mark in ("$ordered", "$dict"):
         if set(fields) == {mark}:
             yield from ((key, value) for key, value in fields[mark] if isinstance(key, str))

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ops.checkpoints.trouble import telling
@@ -59,21 +58,14 @@ def one_line(typed: str | None, stack: str | None) -> Place:
 
 
 def store_at(url: str) -> "Store":
-    """Nothing is looked at. Raises MisconfiguredError for a URL of another kind."""
-    if url.startswith(CLOUD):
-        from app.checkpoint.cloud_storage import CloudStorageStore
+    """Nothing is looked at. Raises MisconfiguredError for what is no place, OSError without credentials."""
+    from app.checkpoint.opening import open_root
+    from app.contract import Refusal
 
-        bucket, _, prefix = url.removeprefix(CLOUD).partition("/")
-        if not bucket:
-            raise MisconfiguredError(f"{url!r} names no bucket. Nothing was asked. Give gs://BUCKET/FOLDER.")
-        return CloudStorageStore(bucket, prefix.strip("/"))
-    if "://" in url:
-        raise MisconfiguredError(
-            f"{url!r} is neither a directory nor a gs:// URL, and lines are kept in nothing else. Nothing was asked."
-        )
-    from app.checkpoint.directory import DirectoryStore
-
-    return DirectoryStore(Path(url))
+    try:
+        return open_root(url)
+    except Refusal as error:
+        raise MisconfiguredError(f"{error} Nothing was changed.") from error
 
 
 def _at(url: str) -> Place | Root:
