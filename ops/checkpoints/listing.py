@@ -45,6 +45,9 @@ class Listing:
             table.add_row(*map(escape, _cells(each)))
         if survey.found:
             console.print(table)
+        for each in survey.found:
+            if each.reason:
+                _say(console, f"{each.name} {each.state}: {each.reason}")
         count = len(survey.found)
         total = f"{size_text(survey.size_bytes)} in {len(survey.entries)} objects"
         _say(console, f"{self.place.url}: {count} checkpoint{'' if count == 1 else 's'}, {total}")
@@ -74,10 +77,10 @@ def root_as_json(root: Root) -> str:
 
 def _cells(each: Found) -> list[str]:
     head = each.head
-    state = f"{each.state}: {each.reason}" if each.reason else str(each.state)
     again = f" (try {each.name.save_try})" if each.name.save_try else ""
-    known = [head.created_at, holds(each), size_text(head.size_bytes), _shared(each)] if head else ["-"] * 4
-    return [str(each.name.step), f"{each.name.attempt}{again}", *known, state]
+    when = head.created_at.replace("T", " ").replace("+00:00", "Z") if head else ""
+    known = [when, holds(each), size_text(head.size_bytes), _shared(each)] if head else ["-"] * 4
+    return [str(each.name.step), f"{each.name.attempt}{again}", *known, str(each.state)]
 
 
 def holds(each: Found) -> str:

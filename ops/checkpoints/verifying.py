@@ -42,7 +42,7 @@ def verify_line(place: Place, typed: str | None, tell: Callable[[str], None], *,
             "told now."
         )
         names = ", ".join(str(each.name) for each in bad)
-        raise NotSucceededError(f"{len(bad)} of {len(looked)} checkpoints are damaged: {names}. {after}")
+        raise NotSucceededError(f"{len(bad)} of {len(looked)} checkpoints damaged: {names}. {after}")
 
 
 @contextmanager

@@ -186,7 +186,7 @@ def test_a_damaged_one_is_exit_1_and_nothing_is_recorded(path, what):
     before = all_files(path)
     done = gpujob("verify", path)
     assert done.exit_code == 1
-    assert f"1 of 2 checkpoints are damaged: {names[0]}. Nothing was changed" in said(done)
+    assert f"1 of 2 checkpoints damaged: {names[0]}. Nothing was changed" in said(done)
     assert all_files(path) == before
     assert gpujob("verify", path, 20).exit_code == 0
 
