@@ -21,7 +21,8 @@ class Billed:
             return f"Whether the bucket bills deleted objects is not known: {self.reason}"
         if self.soft_delete_s == 0:
             return f"Billed: {size_text(live_bytes)}. Soft delete is off, so what is pruned costs nothing more."
-        days = f"Soft delete keeps what is pruned for {self.soft_delete_s / 86400:g} days"
+        number = self.soft_delete_s / 86400
+        days = f"Soft delete keeps what is pruned for {number:g} day{'' if number == 1 else 's'}"
         if self.soft_deleted_bytes is None:
             return f"{days}, and bills it. How much that is now is not known: {self.reason}"
         total = size_text(live_bytes + self.soft_deleted_bytes)
@@ -44,6 +45,7 @@ def billed(url: str) -> Billed:
         if kept_s == 0:
             return Billed(0, 0)
         deleted = client.list_blobs(bucket, prefix=f"{prefix}/", soft_deleted=True, timeout=30)
-        return Billed(kept_s, sum(int(blob.size or 0) for blob in deleted))
+        # A service that does not know the parameter lists what lives.
+        return Billed(kept_s, sum(int(blob.size or 0) for blob in deleted if blob.soft_delete_time))
     except (GoogleAPIError, GoogleAuthError, OSError, ValueError) as error:
         return Billed(kept_s, None, f"{type(error).__name__}: {error}".splitlines()[0])

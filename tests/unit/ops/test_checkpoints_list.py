@@ -10,6 +10,7 @@ import pytest
 
 from app.checkpoint.trees import commit_tree
 from ops.checkpoints import where
+from ops.checkpoints.billing import Billed
 from ops.stack import StackOutputs
 from tests.unit.ops.checkpoint_lines import ORIGIN, all_files, commit, files_of, flip, gpujob, line_at, rows, said
 
@@ -157,6 +158,19 @@ def test_an_emulator_left_in_the_environment_does_not_answer_for_a_real_stack(mo
     monkeypatch.setenv(where.EMULATOR, "http://127.0.0.1:9")
     where.speak_to({})
     assert where.EMULATOR not in where.os.environ
+
+
+@pytest.mark.parametrize(
+    ("known", "words"),
+    [
+        (Billed(0, 0), "Billed: 1.0 GB. Soft delete is off"),
+        (Billed(604800, 3 * 10**9), "for 7 days: 3.0 GB deleted but kept. Billed: 4.0 GB."),
+        (Billed(86400, None, "Forbidden: no"), "for 1 day, and bills it. How much that is now is not known: Forbidden"),
+        (Billed(None, None, "Forbidden: no"), "is not known: Forbidden: no"),
+    ],
+)
+def test_the_sentence_about_billing_says_what_is_known(known, words):
+    assert words in known.sentence(10**9)
 
 
 # verify
