@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from app import logs, provenance
+from app.checkpoint.patience import patiently
 from app.clock import now_rfc3339
-from app.contract import ExitCode, Reason
+from app.contract import ExitCode, Reason, TaskError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,20 +42,26 @@ class Ending:
         self.start.ledger.end(code, reason, self.last_step())
 
     def complete(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Every step is durable: mark the work as complete. After a stop the process then leaves with 0."""
+        """Every step is durable: mark the work as complete. After a stop the process then leaves with 0.
+
+        Raises StoreUnavailable, Refusal: a retry finds nothing left to do but this mark.
+        """
         step, digest = self.last_step(), provenance.weights_sha256(weights)
-        self.line.finish(
-            {
-                "format": 1,
-                "step": step,
-                "total_steps": self.total_steps,
-                "weights_sha256": digest,
-                "epoch": self.start.ledger.attempt.epoch,
-                "execution": self.start.task.execution,
-                "finished_at": now_rfc3339(),
-                "identity": self.identity,
-            }
-        )
+        document = {
+            "format": 1,
+            "step": step,
+            "total_steps": self.total_steps,
+            "weights_sha256": digest,
+            "epoch": self.start.ledger.attempt.epoch,
+            "execution": self.start.task.execution,
+            "finished_at": now_rfc3339(),
+            "identity": self.identity,
+        }
+        try:
+            patiently(lambda: self.line.finish(document), "Marking the work as complete", sleep=self.start.clock.sleep)
+        except TaskError as error:
+            self.in_ledger(error.exit_code, error.reason)
+            raise
         self.shutdown.on_stop = self.leave_finished
         self.in_ledger(ExitCode.DONE, Reason.FINISHED)
         logs.info(f"Finished at step {step}; weights sha256 {digest}.", step=step, weights_sha256=digest)
