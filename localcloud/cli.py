@@ -20,7 +20,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-Port = Annotated[int, typer.Option(help="Port of the local cloud on 127.0.0.1.")]
+Port = Annotated[int, typer.Option(min=1, max=65535, help="Port of the local cloud on 127.0.0.1.")]
 Execution = Annotated[
     str | None, typer.Option(help="Short or full name of an execution; every running one when left out.")
 ]
@@ -43,7 +43,7 @@ def _ask(port: int, method: str, path: str, body: Json | None = None) -> Json:
 @app.command()
 def start(
     *,
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 picks a free one.")] = DEFAULT_PORT,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 picks a free one.")] = DEFAULT_PORT,
     state: Annotated[
         Path, typer.Option(help="Directory that holds everything; made where it is missing.")
     ] = DEFAULT_STATE_DIR,

@@ -34,7 +34,7 @@ def cancel(cloud: Cloud, typed: str | None, say: Callable[[str], None]) -> Execu
 
 def what_remains(cloud: Cloud, task: int) -> str:
     """One sentence on the checkpoint from which the next execution will go on."""
-    durable = cloud.lines.durable(task)
+    durable = cloud.checkpoints.durable(task)
     if not durable.known:
         return f"Task {task}: the last durable step is not known. {durable.reason}"
     if durable.step is None:

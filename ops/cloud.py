@@ -41,7 +41,7 @@ class Logs(Protocol):
         ...
 
 
-class Lines(Protocol):
+class Checkpoints(Protocol):
     """Checkpoint lines of one job, one a task index."""
 
     def durable(self, task: int, execution: str | None = None) -> Durable:
@@ -56,7 +56,7 @@ class Cloud:
     outputs: StackOutputs
     runs: Runs
     logs: Logs
-    lines: Lines
+    checkpoints: Checkpoints
     clock: Clock
     pace_s: float
     """Between two looks at something that changes. Quotas a minute: 180 calls of the Run API, 60 log reads."""
@@ -75,7 +75,7 @@ def connect_to(outputs: StackOutputs) -> Cloud:
     """Clients for the cloud that the outputs point at, which is asked nothing yet."""
     from ops.google_logs import CloudLogging
     from ops.google_run import CloudRun
-    from ops.google_storage import BucketLines
+    from ops.google_storage import BucketCheckpoints
 
     local = outputs.is_local
     if local:
@@ -84,7 +84,7 @@ def connect_to(outputs: StackOutputs) -> Cloud:
         outputs=outputs,
         runs=CloudRun(outputs),
         logs=CloudLogging(outputs),
-        lines=BucketLines(outputs),
+        checkpoints=BucketCheckpoints(outputs),
         clock=SystemClock(),
         pace_s=0.5 if local else 3.0,
         log_delay_s=1.0 if local else 20.0,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
 from ops.errors import MisconfiguredError
+from ops.google_credentials import anonymous_if_local
 from ops.google_errors import TIMEOUT_S, Asking, asking
 from ops.stack import StackOutputs
 
@@ -42,13 +42,12 @@ def listed(
 
 def _session(url: str, token: str, safe: str) -> Any:
     import google.auth
-    from google.auth.credentials import AnonymousCredentials
     from google.auth.exceptions import DefaultCredentialsError
     from google.auth.transport.requests import AuthorizedSession
     from google.oauth2.credentials import Credentials
 
-    if urlsplit(url).scheme == "http":
-        session = AuthorizedSession(AnonymousCredentials())
+    if anonymous := anonymous_if_local(url):
+        session = AuthorizedSession(anonymous)
         session.trust_env = False  # no proxy of the environment reaches this machine's loopback
         return session
     if token:

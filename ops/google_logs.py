@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
 
+from ops.google_credentials import anonymous_if_local
 from ops.google_errors import Asking, asking
 from ops.model import LogLine
 from ops.stack import StackOutputs
@@ -61,7 +61,6 @@ class CloudLogging:
 
     @cached_property
     def _client(self) -> "Client":
-        from google.auth.credentials import AnonymousCredentials
         from google.cloud.logging import Client
 
         url = self._outputs.endpoints.get("logging")
@@ -69,7 +68,7 @@ class CloudLogging:
             return Client(project=self._outputs.project, _use_grpc=False)
         # The client adds the version itself.
         options = {"api_endpoint": url.rstrip("/").removesuffix("/v2")}
-        credentials = AnonymousCredentials() if urlsplit(url).scheme == "http" else None
+        credentials = anonymous_if_local(url)
         return Client(project=self._outputs.project, credentials=credentials, _use_grpc=False, client_options=options)
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from ops.google_credentials import anonymous_if_local
 from ops.google_errors import TIMEOUT_S, Asking, asking
 from ops.model import AttemptResult, Execution, State, Task
 from ops.stack import StackOutputs
@@ -88,11 +89,8 @@ class CloudRun:
         url = self._outputs.endpoints.get("run")
         if url is None:
             return kind()
-        from google.auth.credentials import AnonymousCredentials
-
         parts = urlsplit(url)
-        credentials = AnonymousCredentials() if parts.scheme == "http" else None
-        return kind(host=parts.netloc, url_scheme=parts.scheme, credentials=credentials)
+        return kind(host=parts.netloc, url_scheme=parts.scheme, credentials=anonymous_if_local(url))
 
     @cached_property
     def _jobs(self) -> "run_v2.JobsClient":

@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
 
 from ops.checkpoint_line import durable_from, line_prefix, newest_first
 from ops.errors import OpsError
+from ops.google_credentials import anonymous_if_local
 from ops.google_errors import TIMEOUT_S, Asking, asking
 from ops.model import Durable
 from ops.stack import StackOutputs
@@ -19,8 +19,8 @@ GOOGLE = "https://storage.googleapis.com"
 READ_ONLY = "https://www.googleapis.com/auth/devstorage.read_only"
 
 
-class BucketLines:
-    """The `Lines` of a deployed job."""
+class BucketCheckpoints:
+    """The `Checkpoints` of a deployed job."""
 
     def __init__(self, outputs: StackOutputs) -> None:
         self._outputs = outputs
@@ -56,7 +56,6 @@ class BucketLines:
     @cached_property
     def _client(self) -> "Client":
         import google.auth
-        from google.auth.credentials import AnonymousCredentials
         from google.cloud.storage import Client
 
         url = self._outputs.endpoints.get("storage")
@@ -68,5 +67,5 @@ class BucketLines:
             )
         # The client adds /storage/v1 itself.
         options = {"api_endpoint": url.rstrip("/").removesuffix("/storage/v1")}
-        credentials = AnonymousCredentials() if urlsplit(url).scheme == "http" else None
+        credentials = anonymous_if_local(url)
         return Client(project=self._outputs.project, credentials=credentials, client_options=options)

@@ -53,7 +53,7 @@ def task_table(tasks: Iterable[Task], durable: dict[int, Durable]) -> Table:
 
 def _durable(cloud: Cloud, execution: Execution, task: Task) -> Durable:
     # A task that waits has no attempt in the ledger yet: it will resume where the line stands.
-    return cloud.lines.durable(task.index, None if task.state is State.WAITING else execution.name)
+    return cloud.checkpoints.durable(task.index, None if task.state is State.WAITING else execution.name)
 
 
 def _selected(cloud: Cloud, typed: str | None) -> list[Execution]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from localcloud.ports import free_port
 from ops.rehearsal.stack import write_local_config
 
 TREE = Path(__file__).parents[2]
@@ -18,9 +18,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_port()
 
 
 def test_the_block_runs_from_top_to_bottom(tmp_path: Path, port: int) -> None:

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from localcloud import TREE
 from localcloud.cli import app
@@ -23,3 +24,9 @@ def test_the_options_of_a_command_are_those_in_the_document(name: str) -> None:
     options = {option for parameter in COMMANDS[name].params for option in parameter.opts}
     assert "--port" in options
     assert USES[name] | {"--port"} == options
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_port_that_cannot_be_is_wrong_use(name: str) -> None:
+    done = CliRunner().invoke(app, [name, "--port", "99999"])
+    assert (done.exit_code, "65535" in done.output) == (2, True)

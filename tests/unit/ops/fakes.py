@@ -135,7 +135,7 @@ class FakeLogs:
 
 
 @dataclass
-class FakeLines:
+class FakeCheckpoints:
     steps: dict[int, Durable] = field(default_factory=dict)
 
     def durable(self, task: int, execution: str | None = None) -> Durable:
@@ -149,12 +149,12 @@ class World:
     clock: FakeClock = field(default_factory=FakeClock)
     runs: FakeRuns = field(default_factory=FakeRuns)
     logs: FakeLogs = field(default_factory=FakeLogs)
-    lines: FakeLines = field(default_factory=FakeLines)
+    checkpoints: FakeCheckpoints = field(default_factory=FakeCheckpoints)
     said: list[str] = field(default_factory=list)
 
     @property
     def cloud(self) -> Cloud:
-        return Cloud(OUTPUTS, self.runs, self.logs, self.lines, self.clock, pace_s=1.0, log_delay_s=5.0)
+        return Cloud(OUTPUTS, self.runs, self.logs, self.checkpoints, self.clock, pace_s=1.0, log_delay_s=5.0)
 
     def say(self, message: str) -> None:
         self.said.append(message)

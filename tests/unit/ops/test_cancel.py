@@ -18,7 +18,7 @@ def ends_after(world: World, seconds: float, state: State = State.CANCELLED) -> 
 def test_the_only_running_execution_is_meant_when_none_is_named(world: World):
     world.runs.put(execution("job-old", State.SUCCEEDED), execution("job-one"))
     ends_after(world, 7.0)
-    world.lines.steps = {0: Durable(40)}
+    world.checkpoints.steps = {0: Durable(40)}
     assert cancel(world.cloud, None, world.say).name == "job-one"
     assert world.clock.elapsed_s >= 7.0
     assert world.said[-2:] == [
@@ -30,7 +30,7 @@ def test_the_only_running_execution_is_meant_when_none_is_named(world: World):
 def test_nothing_saved_and_not_known_are_told_apart(world: World):
     world.runs.put(execution(task_count=2))
     ends_after(world, 1.0)
-    world.lines.steps = {1: Durable(None, known=False, reason="Cloud Storage refused.")}
+    world.checkpoints.steps = {1: Durable(None, known=False, reason="Cloud Storage refused.")}
     world.runs.on_cancel = lambda name: world.runs.put(execution(name, State.CANCELLED, task_count=2))
     cancel(world.cloud, "job-one", world.say)
     assert world.said[-2:] == [

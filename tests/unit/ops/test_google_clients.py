@@ -10,7 +10,7 @@ from ops.cloud import connect_to
 from ops.errors import MisconfiguredError, MissingError, RefusedError, UnreachableError
 from ops.google_logs import CloudLogging
 from ops.google_run import CloudRun
-from ops.google_storage import BucketLines
+from ops.google_storage import BucketCheckpoints
 from ops.model import State
 from tests.unit.ops.fakes import OUTPUTS
 from tests.unit.ops.google_stub import JOB, Stub
@@ -154,12 +154,12 @@ def test_the_durable_step_is_read_from_the_newest_ledger(google: Stub):
     google.answer("GET /storage/v1/b/bucket/o", {"items": [{"name": name} for name in names]})
     document = {"execution": "job-one", "last_durable_step": 40, "reason": "finished"}
     google.answer("GET /download/storage/v1/b/bucket/o/job-task-0%2Fledger%2Fe0002-bb.json", document)
-    assert str(BucketLines(google.outputs).durable(0)) == "step 40, finished"
+    assert str(BucketCheckpoints(google.outputs).durable(0)) == "step 40, finished"
 
 
 def test_a_bucket_that_refuses_leaves_the_step_not_known(google: Stub):
     google.refuse("GET /storage/v1/b/bucket/o", 403, "no storage.objects.list access")
-    durable = BucketLines(google.outputs).durable(0)
+    durable = BucketCheckpoints(google.outputs).durable(0)
     assert (durable.known, str(durable)) == (False, "not known")
     assert "roles/storage.objectViewer on the bucket" in durable.reason
 
@@ -174,7 +174,7 @@ def test_without_credentials_the_real_cloud_is_not_asked(monkeypatch: pytest.Mon
             MisconfiguredError, match=r"No usable Google credentials.*gcloud auth application-default login"
         ):
             ask()
-    assert "No usable Google credentials" in BucketLines(OUTPUTS).durable(0).reason
+    assert "No usable Google credentials" in BucketCheckpoints(OUTPUTS).durable(0).reason
 
 
 def test_a_proxy_is_not_asked_for_the_local_cloud(google: Stub, monkeypatch: pytest.MonkeyPatch):

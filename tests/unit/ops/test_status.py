@@ -26,14 +26,14 @@ def cells(text: str, row: int = 0) -> list[str]:
 def test_a_row_shows_attempt_retries_state_exit_and_durable_step(world: World):
     world.runs.put(execution())
     world.runs.task_lists["job-one"] = [task(attempt=2, signal=9)]
-    world.lines.steps = {0: Durable(120)}
+    world.checkpoints.steps = {0: Durable(120)}
     assert cells(shown(world)) == ["0", "2", "1", "running", "SIGKILL", "step 120", "2026-01-31 12:00:00Z"]
 
 
 def test_a_bucket_that_cannot_be_read_is_not_an_empty_one(world: World):
     world.runs.put(execution(task_count=2))
     world.runs.task_lists["job-one"] = [task(0), task(1)]
-    world.lines.steps = {1: Durable(None, known=False, reason="Cloud Storage refused (403).")}
+    world.checkpoints.steps = {1: Durable(None, known=False, reason="Cloud Storage refused (403).")}
     text = shown(world)
     assert (cells(text, 0)[5], cells(text, 1)[5]) == ("none", "not known")
     assert "Durable steps are not known: Cloud Storage refused (403)." in text
