@@ -137,6 +137,11 @@ def ever_committed(records: Sequence[Record]) -> bool:
     return any(record.last_durable_step is not None for record in records)
 
 
+def left_at_step(records: Sequence[Record]) -> int | None:
+    """The step in which the last of these ended; None where it could not tell, or there was none."""
+    return records[-1].last_step if records and records[-1].ended_at is not None else None
+
+
 def refuse_without_progress(store: Store, records: Sequence[Record], task: Task) -> None:
     """The breaker. `records` are the attempts before this one. Raises NoProgress.
 

@@ -165,7 +165,7 @@ class Shutdown:
             time.sleep(min(left, 0.2))
             if self._leaving.locked():
                 return
-        _log("The grace period ends: leaving with what is durable.", severity="WARNING")
+        _log("The grace period ends: leaving with what is durable.", severity="WARNING", event="given_up")
         self._leave_stopped()
 
     def _leave_stopped(self) -> NoReturn:
@@ -209,10 +209,10 @@ def _hurry() -> None:
     logs.hurry()
 
 
-def _log(message: str, severity: str = "INFO") -> None:
+def _log(message: str, severity: str = "INFO", **fields: str) -> None:
     from app import logs  # late: the handlers come before this import
 
-    logs.emit(severity, message)
+    logs.emit(severity, message, **fields)
 
 
 process = Shutdown()

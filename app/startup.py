@@ -47,6 +47,8 @@ class Start:
     ever_committed: bool
     """Whether an earlier attempt knew a durable step."""
     clock: Clock = REAL
+    left_at_step: int | None = None
+    """The step in which the attempt before ended, where that is known."""
 
 
 def open_store(task: Task, clock: Clock = REAL) -> Store:
@@ -66,7 +68,7 @@ def begin(task: Task, store: Store, clock: Clock = REAL) -> Start:
     logs.label(attempt=str(opened.attempt), task_index=task.index)
     if task.execution:
         logs.info(f"{task.execution}, task {task.index}, {task.which_attempt}: begins as {opened.attempt}.")
-    return Start(task, store, opened, ledger.ever_committed(before), clock)
+    return Start(task, store, opened, ledger.ever_committed(before), clock, ledger.left_at_step(before))
 
 
 def finished(task: Task, store: Store, total_steps: int) -> dict[str, Any] | None:

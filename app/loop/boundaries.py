@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from app.loop.boundary import Boundary
     from app.loop.ending import Ending
     from app.loop.gate import Gate
+    from app.loop.loan import Loan
     from app.loop.options import Options
     from app.loop.program import Program
     from app.loop.saver import Saver
@@ -46,6 +47,7 @@ class Boundaries:
         self._first = first
         self._schedule = Schedule(options.interval, start.clock, first)
         self._snapshots = Snapshots(program, options.snapshot, on_mount=memory.is_mount(start.store))
+        self._loan: Loan | None = None
         self._told_unsavable = False
 
     def pass_one(self, step: int, median_step_s: float) -> None:
@@ -66,7 +68,7 @@ class Boundaries:
         ):
             self._hand_off(boundary)
         due = self._schedule.due(step, save_cost_s=saves.seconds, failures_in_a_row=saves.failures_in_a_row)
-        if due or saves.redo:
+        if due or saves.redo or self._lent_has_moved():
             self._save(boundary)
 
     def last(self, step: int) -> None:
@@ -94,18 +96,23 @@ class Boundaries:
             )
         return not unsavable or boundary.step == self._first
 
+    def _lent_has_moved(self) -> bool:
+        """This thread took the loan back and knows before the saver does that its save will not be announced."""
+        return self._loan is not None and self._loan.moved_at_return
+
     def _save(self, boundary: Boundary) -> None:
         """Take a snapshot here and have it written in the background."""
         logs.info("Saving checkpoint...", step=boundary.step)
         began = self._clock.now_s()
         self._saver.wait()
+        self._loan = None
         interval_s = began - self._schedule.last_at_s
         try:
             snapshot = self._snapshots.take(boundary, interval_s)
         except codec.Unsavable:
             raise
         except Exception as error:  # no memory for a copy just now is no reason to end
-            self._saver.failed(boundary.step, error)
+            self._saver.commits.failed(boundary.step, error)
         else:
             self._submit(snapshot, began)
         self._saver.statistics.redo = False
@@ -113,6 +120,7 @@ class Boundaries:
 
     def _submit(self, snapshot: Snapshot, began_s: float) -> None:
         snapshot.taken_at_s = began_s
+        self._loan = snapshot.loan
         if snapshot.loan is not None:
             self._gate.lend(snapshot.loan)
         snapshot.blocked_s = self._clock.now_s() - began_s

@@ -85,3 +85,7 @@ class Loan:
     def moved(self) -> str | None:
         """What changed until the training thread took it back or, if it did not yet, until now."""
         return self._risen if self._taken_back else self._watch.risen()
+
+    @property
+    def moved_at_return(self) -> bool:
+        return self._taken_back and self._risen is not None

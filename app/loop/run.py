@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from app import logs, provenance
 from app.checkpoint.line import Line
@@ -11,20 +11,20 @@ from app.checkpoint.writer import Origin
 from app.contract import ExitCode, Reason, TaskError
 from app.loop import parts, rng
 from app.loop.boundaries import Boundaries
+from app.loop.commits import Commits, Statistics
 from app.loop.curve import Curve
 from app.loop.ending import Ending
 from app.loop.gate import Gate, Phase
+from app.loop.hooks import Hooks
 from app.loop.identity import of_objects, refuse_another
-from app.loop.saver import Saver, Statistics
+from app.loop.saver import Saver
 from app.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from types import TracebackType
 
     import torch
-    from torch.optim import Optimizer
-    from torch.utils.hooks import RemovableHandle
 
     from app.checkpoint.manifest import Head
     from app.checkpoint.table import Table
@@ -36,13 +36,6 @@ if TYPE_CHECKING:
     from app.startup import Start
 
 T = TypeVar("T")
-
-
-@runtime_checkable
-class Holdable(Protocol):
-    """Data that asks before each batch whether a stop holds the program."""
-
-    hold: Callable[[], None]
 
 
 class Run:
@@ -64,7 +57,7 @@ class Run:
         self._end = options.total_steps
         self._complete = False
         self._warned = False
-        self._unhook: list[RemovableHandle] = []
+        self._hooks = Hooks(program, self._gate)
         self._pid = os.getpid()
         self._generators: dict[str, Any] | None = None
         self._saver: Saver | None = None
@@ -84,16 +77,20 @@ class Run:
         self._ending.is_yet_to_come()
         resumed_from = self._resume()
         parts.encode(self._program, self._program.capture(self._first))  # what cannot be saved is refused now
-        now_s = self._start.clock.now_s()
-        saver = self._saver = Saver(
+        commits = Commits(
             line=self._line,
             ledger=self._start.ledger,
             origin=Origin(self._identity, provenance.environment(), resumed_from),
+            shutdown=self._shutdown,
+            statistics=Statistics(durable_step=self._first, durable_at_s=self._start.clock.now_s()),
+            last_step=lambda: self._step,
+            clock=self._start.clock,
+        )
+        saver = self._saver = Saver(
+            commits=commits,
             gate=self._gate,
             shutdown=self._shutdown,
             encode=lambda boundary: parts.encode(self._program, boundary),
-            statistics=Statistics(durable_step=self._first, durable_at_s=now_s),
-            last_step=lambda: self._step,
             on_moved=self._program.distrust_gate,
             clock=self._start.clock,
         )
@@ -108,10 +105,7 @@ class Run:
             first=self._first,
         )
         saver.start()
-        self._hook_optimizers()
-        for each in self._program.others.values():
-            if isinstance(each, Holdable):
-                each.hold = self._gate.wait_if_held
+        self._hooks.connect()
         self._shutdown.before_leaving(self._ending.in_ledger)
         return self
 
@@ -201,25 +195,11 @@ class Run:
         self._generators = loaded.state["rng"]
         self._first = self._step = loaded.head.step
         self._start.ledger.resumed(name, self._first)
-        logs.info(f"Resuming from checkpointed step {self._first}.", step=self._first, checkpoint=name)
+        left_at = self._start.left_at_step
+        lost = {} if left_at is None else {"lost_steps": max(0, left_at - self._first)}
+        logs.info(f"Resuming from checkpointed step {self._first}.", step=self._first, checkpoint=name, **lost)
         provenance.tell_differences(loaded.head.environment)
         return name
-
-    def _hook_optimizers(self) -> None:
-        if self._program.optimizers:
-            from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-
-            self._unhook.append(register_optimizer_step_pre_hook(self._before_update))
-            self._unhook.append(register_optimizer_step_post_hook(self._after_update))
-
-    def _before_update(self, optimizer: Optimizer, *_: object) -> None:
-        if self._program.concerns(optimizer):
-            self._gate.enter_update()
-            self._program.update_begins(optimizer)
-
-    def _after_update(self, optimizer: Optimizer, *_: object) -> None:
-        if self._program.concerns(optimizer):
-            self._program.update_ended(optimizer)
 
     def _at_boundary(self, step: int) -> None:
         self._step = step
@@ -239,8 +219,7 @@ class Run:
             self._ending.leave_stopped()
 
     def _release(self) -> None:
-        for hook in self._unhook:
-            hook.remove()
+        self._hooks.remove()
         self._live(self._saver).close()
         if not self._complete:
             self._shutdown.on_stop = None

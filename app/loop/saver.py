@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import threading
-import traceback
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app import logs
-from app.checkpoint.epochs import Superseded
 from app.checkpoint.patience import PAUSES_S, TRIES
 from app.contract import TryAgain
 from app.loop.loan import Moved
@@ -18,11 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from app.checkpoint.codec import Encoded
-    from app.checkpoint.line import Line
-    from app.checkpoint.writer import Origin
     from app.clock import Clock
-    from app.ledger import Ledger
     from app.loop.boundary import Boundary
+    from app.loop.commits import Commits, Statistics
     from app.loop.gate import Gate
     from app.loop.loan import Loan
     from app.loop.snapshot import Snapshot
@@ -38,44 +34,26 @@ COME_BY_S = 10.0
 
 
 @dataclass
-class Statistics:
-    """What saves cost so far."""
-
-    durable_step: int
-    """Newest step known to be durable; before the first save, the step that the attempt started from."""
-    durable_at_s: float = 0.0
-    """When that step was the program's newest."""
-    failures_in_a_row: int = 0
-    failures: int = 0
-    seconds: float = 0.0
-    """How long the last save took."""
-    redo: bool = False
-    """A save was not announced because its tensors changed: the next boundary is saved, whatever the schedule says."""
-
-
-@dataclass
 class Saver:
     """One thread that owns the line. `submit` waits for the save before, so at most one snapshot is in memory."""
 
-    line: Line
-    ledger: Ledger
-    origin: Origin
+    commits: Commits
     gate: Gate[Boundary]
     shutdown: Shutdown
     encode: Callable[[Boundary], Encoded]
     """The whole state at a boundary, its tensors the live ones."""
-    statistics: Statistics
-    last_step: Callable[[], int]
-    """The step the program is in, for the ledger."""
     on_moved: Callable[[], None]
     """Tensors changed while they were lent: it must not be done again."""
     clock: Clock
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _job: Snapshot | None = None
-    _error: Exception | None = None
     _stop: bool = False
     _closing: bool = False
     _thread: threading.Thread | None = None
+
+    @property
+    def statistics(self) -> Statistics:
+        return self.commits.statistics
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._serve, name="saver", daemon=True)
@@ -103,9 +81,9 @@ class Saver:
             if pause_s is not None:
                 self.clock.sleep(pause_s)
         raise SaveFailed(
-            f"Step {snapshot.step} could not be saved in {TRIES} tries: {self._error}. The last durable checkpoint is "
-            f"step {self.statistics.durable_step}; a retry resumes from it."
-        ) from self._error
+            f"Step {snapshot.step} could not be saved in {TRIES} tries: {self.commits.error}. The last durable "
+            f"checkpoint is step {self.statistics.durable_step}; a retry resumes from it."
+        ) from self.commits.error
 
     def on_stop(self) -> None:
         """From the stop watcher: freeze what may be saved, then decide in the saver thread."""
@@ -149,36 +127,23 @@ class Saver:
                 return
             job = None  # the next snapshot needs its memory
 
-    def failed(self, step: int, error: Exception) -> None:
-        """Tell and count a save that failed; the schedule tries another."""
-        statistics, self._error = self.statistics, error
-        statistics.failures += 1
-        statistics.failures_in_a_row += 1
-        detail = str(error) if isinstance(error, OSError) else "".join(traceback.format_exception(error)).rstrip()
-        logs.error(
-            f"Saving step {step} failed ({detail}); that is failure {statistics.failures}. The last durable checkpoint "
-            f"is step {statistics.durable_step}, and the save is tried again.",
-            event="save_failed",
-            step=step,
-        )
-
     def _save(self, snapshot: Snapshot) -> None:
         loan = snapshot.loan
         try:
             if loan is None:
                 snapshot.arrived()
-                self.write(snapshot)
+                self.commits.commit(snapshot)
                 return
             loan.copy()
             if loan.is_copied:
                 self.gate.give_back()
                 loan.compare()
             snapshot.arrived()
-            self.write(snapshot, lambda: self._prove(loan))
+            self.commits.commit(snapshot, lambda: self._prove(loan))
         except Moved as moved:
             self._moved(snapshot.step, moved)
         except Exception as error:
-            self.failed(snapshot.step, error)
+            self.commits.failed(snapshot.step, error)
         finally:
             self.gate.give_back()
 
@@ -205,32 +170,4 @@ class Saver:
             "while the program stands still. Every checkpoint that was announced is sound.",
             event="save_redone",
             step=step,
-        )
-
-    def write(self, snapshot: Snapshot, before_publish: Callable[[], None] = lambda: None) -> None:
-        """A failure is told and counted. Raises what `before_publish` does when that is Moved."""
-        statistics, loan, began = self.statistics, snapshot.loan, self.clock.now_s()
-        try:
-            name = self.line.commit(snapshot.step, snapshot.encoded, self.origin, before_publish)
-        except Moved:
-            raise
-        except Superseded as superseded:
-            logs.error(str(superseded))
-            self.shutdown.leave(superseded.exit_code, superseded.reason)
-        except Exception as error:
-            self.failed(snapshot.step, error)
-            return
-        self._error = None
-        statistics.failures_in_a_row = 0
-        statistics.durable_step, statistics.durable_at_s = snapshot.step, snapshot.taken_at_s
-        statistics.seconds = self.clock.now_s() - began - (loan.proof_s if loan else 0)
-        self.ledger.durable(snapshot.step, max(snapshot.step, self.last_step()))
-        size = snapshot.encoded.size_bytes
-        logs.info(
-            f"Checkpoint {name} is durable: {size / 1e6:.1f} MB in {statistics.seconds:.2f} s.",
-            step=snapshot.step,
-            save_s=round(statistics.seconds, 3),
-            save_bytes=size,
-            blocked_s=round(snapshot.blocked_s + (loan.waited_s if loan else 0), 4),
-            snapshot=snapshot.mode.value,
         )

@@ -83,7 +83,7 @@ def _save_boundary(saver: Saver, boundary: Boundary) -> bool:
             raise Moved
 
     try:
-        saver.write(Snapshot(boundary.step, Mode.DIRECT, saver.encode(boundary)), is_still_there)
+        saver.commits.commit(Snapshot(boundary.step, Mode.DIRECT, saver.encode(boundary)), is_still_there)
     except Moved:
         logs.warning(
             f"Parameters changed past the optimizer while step {boundary.step} was saved, so that save is given "
@@ -91,5 +91,5 @@ def _save_boundary(saver: Saver, boundary: Boundary) -> bool:
         )
         return False
     except Exception as error:
-        saver.failed(boundary.step, error)
+        saver.commits.failed(boundary.step, error)
     return True

@@ -1,0 +1,105 @@
+"""The training loops people really write, as programs that a test stops, kills and resumes."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+from torch import nn
+
+from app import session, startup
+from app.contract import Task
+from app.shutdown import Shutdown
+from tests.engine.harness import Interrupted, until_still
+
+
+def begin(root: Path) -> startup.Start:
+    task = Task(root)
+    return startup.begin(task, startup.open_store(task))
+
+
+def steps_on(root: Path) -> list[int]:
+    return sorted(int(path.name[:12]) for path in (root / "job-task-0/checkpoints").glob("*.json"))
+
+
+class Loop:
+    """A program made anew for each attempt; `body(step)` is one step of it."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(5)
+        self.model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.3), nn.Linear(8, 1))
+        self.optimizer: Any = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
+        self.subjects: dict[str, Any] = {}
+
+    def backward(self) -> None:
+        x = torch.randn(6, 4)
+        (self.model(x) - x.sum(1, keepdim=True)).square().mean().backward()
+
+    def body(self, step: int) -> None:
+        self.optimizer.zero_grad()
+        self.backward()
+        self.optimizer.step()
+
+    def run(
+        self,
+        root: Path,
+        total: int = 12,
+        *,
+        every: int = 100,
+        stop_at: int | None = None,
+        stop_on: threading.Event | None = None,
+        kill_at: int | None = None,
+        snapshot: str = "auto",
+    ) -> dict[str, torch.Tensor] | None:
+        """Returns the weights. A stop comes after the body of `stop_at` or on the event, a kill before `kill_at`."""
+        left = threading.Event()
+
+        def exit_process(_code: int) -> NoReturn:
+            left.set()
+            while True:  # a process that has left does nothing more
+                threading.Event().wait()
+
+        shutdown = Shutdown(exit_process=exit_process, end_children=lambda: None, grace_s=4)
+
+        def attempt() -> None:
+            subjects = {"model": self.model, "optimizer": self.optimizer, **self.subjects}
+            options: dict[str, Any] = {"every_steps": every, "snapshot": snapshot}
+            with session(total_steps=total, start=begin(root), shutdown=shutdown, **options, **subjects) as run:
+                for step in run.steps():
+                    if step == kill_at:
+                        raise Interrupted
+                    self.body(step)
+                    if step == stop_at:
+                        shutdown.request()
+
+        if stop_at is None and stop_on is None:
+            try:
+                attempt()
+            except Interrupted:
+                return None
+        else:
+            thread = threading.Thread(target=attempt, daemon=True)
+            thread.start()
+            if stop_on is not None:
+                assert stop_on.wait(120)
+                shutdown.request()
+            assert left.wait(120)
+            until_still(thread)
+        return {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
+
+
+def same(a: dict[str, torch.Tensor] | None, b: dict[str, torch.Tensor] | None) -> bool:
+    assert a is not None
+    assert b is not None
+    return all(torch.equal(a[name], b[name]) for name in a)
+
+
+class Wide(Loop):
+    """Tensors large enough to be lent rather than copied at the boundary."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = nn.Sequential(nn.Linear(4, 2048), nn.BatchNorm1d(2048), nn.Dropout(0.3), nn.Linear(2048, 2))
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)

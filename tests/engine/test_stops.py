@@ -1,0 +1,112 @@
+"""What a stop saves, with programs that change parameters by other ways than an optimizer at the gate."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from typing import Any
+
+import torch
+from torch import nn
+
+from app.checkpoint.directory import DirectoryStore
+from app.loop.program import Program
+from tests.engine.loops import Loop, same, steps_on
+
+
+class AveragedFirst(Loop):
+    """A moving average changes by hand at the top of each step, perhaps while the boundary before is saved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.average = copy.deepcopy(self.model)
+        self.subjects = {"model": {"live": self.model, "average": self.average}}
+        self.during: dict[str, threading.Event] = {}
+
+    def average_now(self) -> None:
+        with torch.no_grad():
+            for ours, live in zip(self.average.parameters(), self.model.parameters(), strict=True):
+                ours.lerp_(live, 0.1)
+
+    def body(self, step: int) -> None:
+        if step == 5 and self.during:
+            self.during["stop"].set()
+            assert self.during["writing"].wait(30)
+        self.average_now()
+        if step == 5 and self.during:
+            self.during["changed"].set()
+        super().body(step)
+
+
+def test_parameters_changed_by_hand_while_the_last_boundary_is_saved_call_that_save_off(tmp_path, monkeypatch, capfd):
+    for name in ("truth", "line"):
+        (tmp_path / name).mkdir()
+    whole = AveragedFirst()
+    whole.run(tmp_path / "truth")
+    stopped = AveragedFirst()
+    stopped.during = {name: threading.Event() for name in ("stop", "writing", "changed")}
+    create = DirectoryStore.create
+
+    def slow(self: DirectoryStore, name: str, chunks: Any) -> int:
+        if name.startswith("shards"):
+            stopped.during["writing"].set()
+            assert stopped.during["changed"].wait(30)
+        return create(self, name, chunks)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DirectoryStore, "create", slow)
+        stopped.run(tmp_path / "line", stop_on=stopped.during["stop"])
+    assert "that save is given up" in capfd.readouterr().out
+    assert steps_on(tmp_path / "line") == [6]
+    resumed = AveragedFirst()
+    resumed.run(tmp_path / "line")
+    assert same(resumed.model.state_dict(), whole.model.state_dict())
+    assert same(resumed.average.state_dict(), whole.average.state_dict())
+
+
+def test_a_save_that_fails_at_a_stop_is_tried_again_in_the_time_that_is_left(tmp_path, monkeypatch):
+    create, failures = DirectoryStore.create, [3]
+
+    def flaky(self: DirectoryStore, name: str, chunks: Any) -> int:
+        if name.startswith("shards") and failures[0]:
+            failures[0] -= 1
+            raise OSError(5, "Input/output error")
+        return create(self, name, chunks)
+
+    monkeypatch.setattr(DirectoryStore, "create", flaky)
+    Loop().run(tmp_path, stop_at=5)
+    assert (failures, steps_on(tmp_path)) == ([0], [6])
+
+
+class ByHand(Loop):
+    """No hook fires: the optimizer's `step` was replaced by something that writes through `.data`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.optimizer.step = self.update
+
+    def update(self) -> None:
+        for parameter in self.model.parameters():
+            parameter.data -= 0.1 * parameter.grad
+
+
+def test_an_optimizer_that_never_fires_the_gate_is_saved_at_boundaries_only(tmp_path):
+    for name in ("truth", "line"):
+        (tmp_path / name).mkdir()
+    truth = ByHand().run(tmp_path / "truth")
+    ByHand().run(tmp_path / "line", stop_at=5)
+    assert steps_on(tmp_path / "line") == [6]
+    assert same(ByHand().run(tmp_path / "line"), truth)
+
+
+def test_clean_is_believed_only_of_optimizers_that_were_seen_at_the_gate():
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    program = Program(model=model, optimizer=optimizer)
+    boundary = program.capture(5)
+    assert not program.untouched_since(boundary)
+    program.update_begins(optimizer)
+    assert program.untouched_since(boundary)
+    with torch.no_grad():
+        model.weight += 1
+    assert not program.untouched_since(boundary)
