@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from app.checkpoint.table import Place
 
+_ALIGNMENT = 64
+"""As much as torch's own allocator gives. The last bits of a matrix or dot product depend on it (MKL's do), so a tensor
+that came back to another place would make a resumed run differ from an uninterrupted one."""
 _KEPT_BYTES = 2**20
 """A smaller array gets memory of its own: one that is kept for long must not hold its neighbours."""
 
@@ -44,7 +47,7 @@ def over(place: Place, memory: mmap, begin: int) -> Any:
     import torch
 
     dtype, count = _torch_dtype(place.dtype), math.prod(place.shape)
-    if begin % dtype.itemsize:
+    if begin % _ALIGNMENT:
         raw = torch.frombuffer(memory, dtype=torch.uint8, count=count * dtype.itemsize, offset=begin)
         return raw.clone().view(dtype).view(place.shape)
     flat = torch.frombuffer(memory, dtype=dtype, count=count, offset=begin)
