@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import random
-from collections import Counter, OrderedDict
-from typing import TYPE_CHECKING, Any
+from collections import Counter, OrderedDict, defaultdict, deque
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
+
+from app.checkpoint import codec
+from tests.engine.packed import Packed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +59,58 @@ def format_1() -> dict[str, Any]:
     }
 
 
+@codec.register("golden.phase")
+class Phase(enum.Enum):
+    DECAY = "decay"
+
+
+@codec.register("golden.parts")
+class Parts(enum.Flag):
+    A = 1
+    B = 2
+
+
+@codec.register("golden.point")
+class Point(NamedTuple):
+    x: Any
+    y: Any
+
+
+@codec.register("golden.plan")
+@dataclasses.dataclass
+class Plan:
+    phase: Phase
+    weights: torch.Tensor
+
+
+codec.register("golden.packed", Packed)
+
+
+def format_2() -> dict[str, Any]:
+    """All of format 1's, and what there was no form for: long integers, odd text, dates, registered classes."""
+    value = torch.tensor([1 + 2j, 3 - 4j])
+    high, low = chr(0xD83D), chr(0xDE00)
+    packed = Packed(torch.tensor([[1, -2]], dtype=torch.int8), torch.tensor(0.5), torch.bfloat16)
+    return {
+        **format_1(),
+        "long": [10**5000, -(2**2048), {10**700: 1}],
+        "surrogates": [high + low, {low: torch.ones(1), high: 1}],
+        "nan as a key": {float("nan"): 1, (float("-inf"), -0.0): 2},
+        "mutable": [bytearray(b"\xff"), deque([1, (2,)], maxlen=5), deque(), defaultdict(list, {1: [2]}, a=[])],
+        "complex": [complex(-0.0, float("inf")), complex(float("nan"), 1)],
+        "torch's words": [torch.Size([]), torch.Size([0, 7]), torch.bfloat16, torch.device("cuda:3")],
+        "views": [value, value.conj(), value.imag, value.conj().imag],
+        "dates": [np.datetime64("NaT"), np.datetime64("2024-02-29T12:00:00.000000001"), np.timedelta64(3, "25s")],
+        "arrays of dates": [np.array(["2024-02-29", "NaT"], dtype="M8[D]"), np.zeros((0, 2), dtype="m8[us]")],
+        "big-endian": [np.arange(6, dtype=">i4").reshape(2, 3).T, np.array(1.5, dtype=">f8")],
+        "numpy's numbers": [np.bool_(False), np.uint64(2**64 - 1), np.float16("nan"), np.complex128(1j)],
+        "module": torch.nn.BatchNorm1d(2).state_dict(),
+        "registered": [Phase.DECAY, Parts.A | Parts.B, Point(1, Point(2, None)), Plan(Phase.DECAY, torch.ones(2))],
+        "keys that are registered": {Phase.DECAY: 1, Point(1, 2): 2},
+        "subclass": {"one": packed, "other": Packed(packed.data8 + 1, packed.scale, torch.float16)},
+    }
+
+
 def _tensor(dtype: str) -> torch.Tensor:
     """Two rows of three values with bytes 0, 1, 2, ... (0 and 1 in turn for bool)."""
     kind = getattr(torch, dtype)
@@ -66,5 +123,5 @@ def _array(dtype: str) -> np.ndarray[Any, Any]:
     return (raw % 2 if dtype == "bool" else raw).view(dtype).reshape(2, 3)
 
 
-STATES: dict[str, Callable[[], dict[str, Any]]] = {"format-1": format_1}
+STATES: dict[str, Callable[[], dict[str, Any]]] = {"format-1": format_1, "format-2": format_2}
 """Folder of a golden line -> the state of its step STEP."""

@@ -19,6 +19,7 @@ from tests.golden.states import STATES, STEP
 HERE = Path(__file__).parent
 SEALED = {
     "format-1": "ef48603042fd9a6d1e082acf0c1abb4c021863ecc930aa714437139782a1276a",
+    "format-2": "4ad57e2ab18d0038940fe18f27ae05d17fce5b07591cc518e11bd4bd6c0f3d93",
 }
 """SHA-256 over every file's name and bytes: a golden line made again would prove nothing about old checkpoints."""
 
