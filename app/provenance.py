@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from app import logs
+from app.checkpoint import codec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,15 +47,16 @@ def weights_sha256(weights: Mapping[str, Any]) -> str:
     """sha256 over name, dtype, shape and raw bytes of every tensor, in order of names.
 
     For each tensor: the UTF-8 line `name dtype [d0, d1, ...]\\n`, then its row-major little-endian bytes. Entries
-    that are not tensors (a module's extra state) are left out. No tensors: the hash of nothing.
+    that are not tensors (a module's extra state) are left out. A tensor of a registered subclass counts as the tensors
+    that it is made of, `name/part` each. No tensors: the hash of nothing.
     """
     digest = hashlib.sha256()
     for name in sorted(weights):
         tensor = weights[name]
         if not hasattr(tensor, "untyped_storage"):
             continue
-        import torch
-
-        digest.update(f"{name} {str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}\n".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+        for blob in codec.encode(tensor).blobs:
+            part = f"{name}/{blob.path}" if blob.path else name
+            digest.update(f"{part} {blob.dtype} {list(blob.shape)}\n".encode())
+            digest.update(blob.data())
     return digest.hexdigest()

@@ -33,6 +33,13 @@ class Packed(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        first = args[0]
+        if function is torch.ops.aten.detach.default:
+            return cls(first.data8, first.scale, first.dtype)
+        if function is torch.ops.aten.copy_.default:
+            first.data8.copy_(args[1].data8)
+            first.scale.copy_(args[1].scale)
+            return first
         plain = [each.plain() if isinstance(each, Packed) else each for each in args]
         return function(*plain, **(kwargs or {}))
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import hashlib
 import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
 import torch
+from torch import nn
 
 from app.checkpoint import codec, registered
 from app.contract import Refusal
+from app.loop.program import Program
+from app.provenance import weights_sha256
+from tests.engine.lines import round_trip
 from tests.engine.packed import Packed
 
 
@@ -100,6 +105,33 @@ def test_a_tensor_of_a_registered_subclass_comes_back_whole_and_its_parts_stay_t
     assert restored["a"].dtype == torch.bfloat16
     assert restored["b"].plain().tolist() == [[1.5, 2.0]]
     assert restored["a"].scale is restored["b"].scale
+
+
+class Adapted(nn.Module):
+    """Frozen quantized weights with a trained layer beside them."""
+
+    def __init__(self, value: int) -> None:
+        super().__init__()
+        packed = Packed(torch.full((2, 2), value, dtype=torch.int8), torch.tensor(0.5), torch.float32)
+        self.base = nn.Parameter(packed, requires_grad=False)
+        self.adapter = nn.Linear(2, 2)
+
+
+def test_a_model_with_parameters_of_a_registered_subclass_is_saved_restored_and_hashed(store):
+    codec.register("packed", Packed)
+    saved, other = Adapted(3), Adapted(1)
+    programs = [Program(model=each, optimizer=torch.optim.SGD(each.adapter.parameters())) for each in (saved, other)]
+    before = weights_sha256(other.state_dict())
+    programs[1].restore(round_trip(store, programs[0].state(programs[0].capture(1))))
+    assert other.base.data8.tolist() == [[3, 3], [3, 3]]
+    assert weights_sha256(other.state_dict()) == weights_sha256(saved.state_dict()) != before
+
+
+def test_the_hash_of_the_weights_tells_a_view_by_its_values():
+    value = torch.tensor([1 + 2j])
+    assert weights_sha256({"z": value.conj()}) == weights_sha256({"z": torch.tensor([1 - 2j])})
+    line = b"w bfloat16 [2]\n" + bytes([0x80, 0x3F, 0, 0x40])
+    assert weights_sha256({"w": torch.tensor([1, 2], dtype=torch.bfloat16)}) == hashlib.sha256(line).hexdigest()
 
 
 def test_a_subclass_that_was_not_registered_is_refused_with_what_to_call():
