@@ -25,6 +25,9 @@ test: setup lint ## every tier of tests
 crash-sweep: setup ## kill saves at TRIALS named points and random instants (3072), resume, compare (about half an hour)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.crash.sweep --trials $(TRIALS) --seed $(SEED) --jobs $(WORKERS)
 
+interruption-sweep: setup ## `pulumi up` stopped and killed at each of its changes in turn (half an hour on a quiet machine of 2 cores)
+	@GPUJOB_SWEEP=all $(BIN)/python -m pytest -v tests/local/stack/test_interrupted_up.py
+
 bench: setup ## measure the checkpoint engine against its peers (about a quarter of an hour); writes build/bench.json
 	@$(PYTHON) -m localcloud.toolchain.setup --bench
 	@build/bench-venv/bin/python -m bench

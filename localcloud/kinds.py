@@ -26,6 +26,9 @@ class Kind(StrEnum):
     SCHEDULED_JOB = "scheduler.job"
     SERVICE = "serviceusage.service"
     """An enabled API; by `PROJECT/SERVICE`."""
+    SECRET = "secretmanager.secret"  # noqa: S105
+    SECRET_VERSION = "secretmanager.version"  # noqa: S105
+    """One version with its content."""
     POLICY = "policy"
     """The IAM policy of any resource; by `PRODUCT.googleapis.com/RESOURCE`."""
     OPERATION = "operation"

@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from localcloud.build.images import Image
@@ -16,9 +16,18 @@ _FROM_THIS_MACHINE = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "SSL_CE
 
 
 def command_for(
-    execution: Json, index: int, attempt: int, *, image: Image | None, buckets_dir: Path, scratch: Path, url: str
+    execution: Json,
+    index: int,
+    attempt: int,
+    *,
+    image: Image | None,
+    buckets_dir: Path,
+    scratch: Path,
+    url: str,
+    secrets: Mapping[str, str | None],
 ) -> Command:
-    """The command of one attempt, with its files prepared under `scratch`.
+    """The command of one attempt, with its files prepared under `scratch`. `secrets` are what its variables get that
+    refer to one; None: it cannot be read.
 
     Raises:
         ContainerError: a volume cannot be mounted, or the image has no command.
@@ -42,7 +51,7 @@ def command_for(
             "STORAGE_EMULATOR_HOST": url,  # Google's storage clients reach this cloud's buckets
             "NO_GCE_CHECK": "true",  # and do not look for a metadata server
             **({key: rewrite(value, mounts) for key, value in image.environment.items()} if image else {}),
-            **_declared_environment(container, mounts),
+            **_declared_environment(container, mounts, secrets),
             "CLOUD_RUN_JOB": str(execution["job"]),
             "CLOUD_RUN_EXECUTION": str(execution["name"]).rsplit("/", 1)[-1],
             "CLOUD_RUN_TASK_INDEX": str(index),
@@ -72,13 +81,22 @@ def _program(container: Json, image: Image | None, mounts: Sequence[Mount]) -> l
     return program
 
 
-def _declared_environment(container: Json, mounts: Sequence[Mount]) -> dict[str, str]:
+def _declared_environment(
+    container: Json, mounts: Sequence[Mount], secrets: Mapping[str, str | None]
+) -> dict[str, str]:
     declared: dict[str, str] = {}
     for variable in objects(container.get("env")):
+        name = str(variable["name"])
         if "valueSource" in variable:
-            raise ContainerError(
-                f"Environment variable {variable['name']!r} comes from a secret, and the local cloud has no Secret "
-                "Manager. No container was started. Give it a plain value in the local stack."
-            )
-        declared[str(variable["name"])] = rewrite(str(variable.get("value", "")), mounts)
+            reference = obj(obj(variable["valueSource"]).get("secretKeyRef"))
+            content = secrets.get(name)
+            if content is None:
+                raise ContainerError(
+                    f'Could not fetch secret "{reference.get("secret")}/versions/{reference.get("version", "latest")}" '
+                    f'for environment variable "{name}": it is not there, is disabled, or is no text. '
+                    "Instance startup will now abort."
+                )
+            declared[name] = content
+        else:
+            declared[name] = rewrite(str(variable.get("value", "")), mounts)
     return declared

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 
+from localcloud import secret_versions
 from localcloud.build.images import Images
 from localcloud.executor import documents
 from localcloud.executor.attempt import Attempt, Outcome, Why
@@ -143,6 +144,7 @@ class ExecutionRun:
             buckets_dir=machine.settings.buckets_dir,
             scratch=scratch,
             url=machine.url,
+            secrets=secret_versions.contents(machine.store, self._name.split("/")[1], template),
         )
         with limited(scratch.name, str(container["resources"]["limits"]["memory"]), log) as group:
             attempt = await Attempt.start(command, group, log, machine.settings.grace_s)

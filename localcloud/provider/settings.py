@@ -26,6 +26,7 @@ ENDPOINTS: Mapping[str, str] = {
     "loggingCustomEndpoint": "logging/v2/",
     "monitoringCustomEndpoint": "monitoring/",
     "cloudSchedulerCustomEndpoint": "scheduler/v1/",
+    "secretManagerCustomEndpoint": "secretmanager/v1/",
 }
 """Endpoints that the types need, with the path that each has on the local cloud."""
 OTHER_ENDPOINTS = ("cloudBuildCustomEndpoint",)

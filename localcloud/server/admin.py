@@ -27,6 +27,7 @@ RESOURCES = {
     Kind.METRIC: "//logging.googleapis.com/",
     Kind.MONITORING: "//monitoring.googleapis.com/",
     Kind.SCHEDULED_JOB: "//cloudscheduler.googleapis.com/",
+    Kind.SECRET: "//secretmanager.googleapis.com/",
 }
 """What the inventory lists, and how each full name begins."""
 NOT_RESOURCES = {
@@ -34,6 +35,7 @@ NOT_RESOURCES = {
     Kind.TASK: "goes with its job",
     Kind.ATTEMPTS: "goes with its job",
     Kind.CANCELLED: "goes with its job",
+    Kind.SECRET_VERSION: "goes with its secret",
     Kind.POLICY: "listed where it grants something: one without bindings is what every resource has",
     Kind.SERVICE: "listed apart: which services are enabled is left as it is by a `destroy`",
     Kind.BUILD: "listed apart: history, which nothing removes",

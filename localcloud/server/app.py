@@ -27,6 +27,7 @@ from localcloud.server import (
     run,
     run_executions,
     scheduler,
+    secretmanager,
     serviceusage,
     stamps,
     storage,
@@ -53,6 +54,7 @@ _PRODUCTS = (
     monitoring.routes_v3,
     monitoring.routes_v1,
     scheduler.routes,
+    secretmanager.routes,
     crm.routes,
 )
 _NOT_RECORDED = frozenset({"alt", "$alt", "prettyPrint"})

@@ -25,6 +25,18 @@ def done(store: Store, parent: str, message_type: str, response: Json) -> Json:
     return operation
 
 
+def failed(store: Store, parent: str, message_type: str, subject: Json, message: str) -> Json:
+    """An operation that has ended with FAILED_PRECONDITION: what it was about stays as it was."""
+    operation: Json = {
+        "name": f"{parent}/operations/{unique_id()}",
+        "metadata": typed(message_type, subject),
+        "done": True,
+        "error": {"code": 9, "message": message},
+    }
+    store.put(Kind.OPERATION, operation["name"], operation)
+    return operation
+
+
 def follow(store: Store, name: str, kind: Kind, target: str) -> None:
     """Record an operation that ends when the resource `target` of `kind` does."""
     store.put(Kind.OPERATION, name, {"name": name, "follows": {"kind": kind, "name": target}})

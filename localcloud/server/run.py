@@ -2,6 +2,7 @@
 
 import copy
 
+from localcloud import secret_versions
 from localcloud.executor.documents import condition, execution_reference
 from localcloud.jsontypes import Json, obj, objects
 from localcloud.kinds import Kind
@@ -95,6 +96,12 @@ def _accepted(call: Call, body: Json) -> Json:
     return job
 
 
+def _unreadable(call: Call, job: Json) -> str:
+    """Why no task of the job could get its secrets, one reason a line."""
+    template = obj(obj(job["template"])["template"])
+    return "\n".join(secret_versions.unreadable(call.cloud.store, call.params["project"], template))
+
+
 def _sealed(job: Json) -> Json:
     job.pop("etag", None)
     job["etag"] = f'"{etag(job)}"'
@@ -128,6 +135,8 @@ def create_job(call: Call) -> Json:
     if call.cloud.store.get(Kind.JOB, name) is not None:
         raise already_exists(name)
     job = _created(name, _accepted(call, call.body))
+    if missing := _unreadable(call, job):
+        return operations.failed(call.cloud.store, parent(call), JOB_TYPE, job, missing)
     if not call.flag("validateOnly"):
         call.cloud.store.put(Kind.JOB, name, job)
     return operations.done(call.cloud.store, parent(call), JOB_TYPE, _shown(call, job))
@@ -156,6 +165,8 @@ def update_job(call: Call) -> Json:
         raise aborted(f"Conflict for resource '{name}': its etag is {old['etag']}, not {call.body['etag']}.")
     desired = _accepted(call, call.body)
     job = _created(name, desired)
+    if missing := _unreadable(call, job):
+        return operations.failed(store, parent(call), JOB_TYPE, job, missing)
     if old is not None:
         generation = str(int(old["generation"]) + 1)
         job.update({key: old[key] for key in ("uid", "createTime", "creator")})

@@ -114,6 +114,13 @@ CHANGES = {
             "update": {"checkpoints-bucket", "gpu-job"},
         },
     ),
+    "secrets": (
+        {"secrets": {"API_TOKEN": "projects/local-project/secrets/api-token/versions/1"}},
+        {
+            "create": {"services-secretmanager", "access", "access-secret-local-project-api-token"},
+            "update": {"gpu-job"},
+        },
+    ),
     "a pinned image of the own repository": (
         {"image": f"europe-west4-docker.pkg.dev/local-project/gpujob/worker@{DIGEST}"},
         {

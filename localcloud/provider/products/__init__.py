@@ -11,6 +11,7 @@ from localcloud.provider.products import (
     logging,
     monitoring,
     projects,
+    secretmanager,
     serviceaccount,
     storage,
 )
@@ -27,5 +28,6 @@ TYPES: Mapping[str, ResourceType] = {
         *logging.TYPES,
         *monitoring.TYPES,
         *cloudscheduler.TYPES,
+        *secretmanager.TYPES,
     )
 }

@@ -12,6 +12,7 @@ from tests.local.stack.support import JOB_TYPE, TREE, LocalStack
 
 CHANNEL_TYPE = "gcp:monitoring/notificationChannel:NotificationChannel"
 POLICY_TYPE = "gcp:monitoring/alertPolicy:AlertPolicy"
+SECRET_GRANT_TYPE = "gcp:secretmanager/secretIamMember:SecretIamMember"
 DASHBOARD_TYPE = "gcp:monitoring/dashboard:Dashboard"
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
@@ -50,6 +51,32 @@ def test_one_changed_setting_changes_exactly_this(
     deployed.set(key, value)
     assert sorted(deployed.changed_urns("up")) == sorted(changed)
     assert deployed.changes("up", "--refresh") == {}
+
+
+def test_a_secret_by_version_is_granted_and_given_to_the_job_and_a_version_that_is_not_there_changes_nothing(
+    deployed: LocalStack,
+) -> None:
+    url = f"{deployed.cloud.url}/secretmanager/v1/projects/local-project/secrets"
+    secret = {"replication": {"automatic": {}}}
+    requests.post(f"{url}?secretId=api-token", json=secret, timeout=30).raise_for_status()
+    version = {"payload": {"data": "c2VjcmV0"}}
+    requests.post(f"{url}/api-token:addVersion", json=version, timeout=30).raise_for_status()
+    pinned = "projects/local-project/secrets/api-token/versions"
+
+    deployed.set("gpujob:secrets", {"API_TOKEN": f"{pinned}/1"})
+    assert ("create", SECRET_GRANT_TYPE) in deployed.changed_urns("up")
+    assert deployed.changes("up", "--refresh") == {}
+    before = deployed.job().json()
+
+    deployed.set("gpujob:secrets", {"API_TOKEN": f"{pinned}/2"})
+    said = deployed.on_stack("up", "--yes", "--skip-preview", expect=1)
+    assert "secrets/api-token/versions/2 was not found" in said
+    assert deployed.job().json() == before
+
+    deployed.set("gpujob:secrets", {})
+    deployed.changes("up", "--refresh")
+    requests.delete(f"{url}/api-token", timeout=30).raise_for_status()
+    assert not [name for name in deployed.inventory() if "secretmanager" in name]
 
 
 def test_a_dashboard_edited_in_the_console_is_put_right(deployed: LocalStack) -> None:

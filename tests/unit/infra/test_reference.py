@@ -87,7 +87,7 @@ def test_the_local_stack_needs_no_gpu_and_talks_to_loopback_only():
     assert settings.disposable
     assert not settings.require_gpu
     urls = [value for name, value in stack_file("local")["config"].items() if name.endswith("CustomEndpoint")]
-    assert len(urls) == 10
+    assert len(urls) == 11
     assert all(url.startswith("http://127.0.0.1:8790/") and url.endswith("/") for url in urls)
 
 
