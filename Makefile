@@ -6,10 +6,10 @@ TRIALS ?= 3072
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test crash-sweep bench lint requirements clean
+.PHONY: help setup rehearse test interruption-sweep crash-sweep bench lint requirements clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install everything into .venv and the cache (4 minutes on a fresh machine of 2 cores, then a second); TORCH=cpu for the small torch
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
