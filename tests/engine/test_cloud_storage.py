@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import google.api_core.retry.retry_unary as retrying
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     Request = requests.PreparedRequest
     Forward = Callable[[], requests.Response]
 
+REPOSITORY = Path(__file__).parents[2]
 pytestmark = pytest.mark.xdist_group("buckets")
 
 
@@ -274,3 +278,12 @@ def test_a_commit_costs_few_requests(store, wire):
     assert asked() == 3
     read(store, "shards/a")
     assert asked() == 5, "what it is, and its bytes"
+
+
+def test_a_line_in_a_directory_does_not_wait_for_googles_client(tmp_path):
+    program = (
+        "import sys; from pathlib import Path; from app import startup; from app.contract import Task\n"
+        f"startup.begin(task := Task(Path({str(tmp_path)!r})), startup.open_store(task))\n"
+        "sys.exit(any(name.startswith(('google', 'requests')) for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, check=False).returncode == 0
