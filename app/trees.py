@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from app import logs, provenance, startup
 from app.checkpoint.line import Line
+from app.checkpoint.patience import StoreUnavailable, patiently
+from app.checkpoint.tree_source import TreeChanged
 from app.checkpoint.trees import commit_tree, restore_tree
 from app.checkpoint.writer import Origin
 from app.contract import Task
 
 if TYPE_CHECKING:
+    from app.checkpoint.names import CheckpointName
     from app.startup import Start
 
 
@@ -53,11 +56,27 @@ class TreeLine:
         logs.info(f"Resuming from checkpointed step {name.step}.", step=name.step, checkpoint=str(name))
         return name.step
 
-    def commit(self, step: int, directory: str | os.PathLike[str], identity: dict[str, Any] | None = None) -> None:
-        """Everything below `directory` is durable when this returns. Raises what `commit_tree` raises."""
-        name = commit_tree(
-            self.line, step, directory, Origin(identity or {}, provenance.environment(), self._resumed_from)
-        )
+    def commit(
+        self, step: int, directory: str | os.PathLike[str], identity: dict[str, Any] | None = None
+    ) -> CheckpointName | None:
+        """Everything below `directory` is durable when this returns a name.
+
+        A save that fails must not end the run: trouble with storage is tried several times and then logged, as is a
+        directory that changed meanwhile, and None is returned; the next commit may be better off. Raises Superseded,
+        Refusal on a session's line, and Unsavable for what no checkpoint can hold.
+        """
+        origin = Origin(identity or {}, provenance.environment(), self._resumed_from)
+        try:
+            name = patiently(
+                lambda: commit_tree(self.line, step, directory, origin),
+                f"Committing step {step}",
+                but=(FileNotFoundError,),
+                sleep=self.line.sleep,
+            )
+        except (TreeChanged, StoreUnavailable, FileNotFoundError) as error:
+            logs.error(f"Step {step} was not committed: {error.__cause__ or error}. Earlier ones are safe.", step=step)
+            return None
         self.step = step
         self.start.ledger.durable(step, step)
-        logs.info(f"Checkpoint of step {step} is durable.", step=step, durable_step=step, checkpoint=str(name))
+        logs.info(f"Checkpoint {name} is durable.", step=step, durable_step=step, checkpoint=str(name))
+        return name

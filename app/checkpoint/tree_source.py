@@ -8,6 +8,7 @@ later write shows. (A write through a memory mapping that is older than the firs
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import stat
 import time
@@ -92,7 +93,8 @@ class Source:
 
     def blocks(self, group: Sequence[str]) -> Iterator[memoryview]:
         """The bytes of these files one after the other, in blocks of BLOCK_BYTES. Raises OSError, TreeChanged."""
-        block = memoryview(bytearray(min(BLOCK_BYTES, sum(self.seen[path].size_bytes for path in group))))
+        # A mapping begins at a page, so that a store may write it past the page cache.
+        block = memoryview(mmap.mmap(-1, min(BLOCK_BYTES, sum(self.seen[path].size_bytes for path in group))))
         filled = 0
         for path in group:
             fd = self._open(path)

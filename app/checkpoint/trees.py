@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.checkpoint import reader, writer
+from app.checkpoint.codec import Unsavable
+from app.checkpoint.directory import DirectoryStore
 from app.checkpoint.manifest import Damaged, Torn, Unsupported
 from app.checkpoint.names import CHECKPOINTS, CheckpointName
 from app.checkpoint.reader import Loaded
@@ -39,7 +41,10 @@ def commit_tree(line: Line, step: int, directory: str | os.PathLike[str], origin
     for what a checkpoint cannot hold; Superseded when a newer attempt works on the line; Refusal on a session's line.
     """
     _refuse_among_states(line.store)
-    source = Source.settled(Path(directory).resolve(), line.sleep)
+    root = Path(directory).resolve()
+    if isinstance(line.store, DirectoryStore) and line.store.root.resolve().is_relative_to(root):
+        raise Unsavable(f"{root} holds the checkpoint line {line.store.root}, which cannot be a part of itself.")
+    source = Source.settled(root, line.sleep)
     table = source.table()
 
     def write(name: CheckpointName) -> None:

@@ -233,6 +233,11 @@ def test_what_no_checkpoint_can_hold_is_refused_with_its_path(line, out, kind):
     assert objects(line) == []
 
 
+def test_a_line_is_no_part_of_what_is_committed_to_it(line, root):
+    with pytest.raises(Unsavable, match="holds the checkpoint line"):
+        commit_tree(line, 1, root, ORIGIN)
+
+
 def test_a_directory_that_is_not_there_is_the_error_of_its_name(line, root):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         commit_tree(line, 1, root / "nowhere", ORIGIN)

@@ -43,6 +43,27 @@ def test_a_line_whose_ledger_knows_a_commit_does_not_start_over(root: Path) -> N
         TreeLine.open().restore(root / "again")
 
 
+def test_a_save_that_fails_is_logged_and_the_run_goes_on(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (root / "out").mkdir()
+    (root / "out/weights").write_bytes(b"7")
+    line = TreeLine.open()
+    line.line.sleep = lambda _s: None
+    real, failures = line.line.store.create, [OSError(5, "Input/output error")] * 5
+
+    def create(name, chunks):
+        if failures:
+            raise failures.pop()
+        return real(name, chunks)
+
+    line.line.store.create = create  # type: ignore[method-assign]
+    assert line.commit(7, root / "out") is None
+    assert "Step 7 was not committed" in capfd.readouterr().out
+    assert line.commit(8, root / "out") is not None  # the first try meets the last failure
+    assert [path.name[:12] for path in (root / "job-task-0/checkpoints").iterdir()] == ["000000000008"]
+    assert line.commit(9, root / "nowhere") is None
+    assert "nowhere" in capfd.readouterr().out
+
+
 def test_without_a_place_for_checkpoints_the_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CHECKPOINT_DIR")
     with pytest.raises(Refusal, match="CHECKPOINT_DIR"):
