@@ -6,6 +6,7 @@ removed by the next one; a lock, which dies with its process, tells those from o
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -86,10 +87,9 @@ class Unfinished:
                 (self.path / link.path).symlink_to(link.target)
             for directory in reversed(table.directories):  # what lies in it first: that changes its time
                 made = self.path / directory.path
-                _sync(made)
                 made.chmod(directory.mode)
                 os.utime(made, ns=(directory.modified_ns, directory.modified_ns))
-            _sync(self.path)
+            sync_file_system(self.path)
 
     def put_in_place(self) -> None:
         """Raises Refusal when something has come there meanwhile."""
@@ -135,7 +135,6 @@ class Unfinished:
         try:
             os.fchmod(fd, file.mode)
             os.utime(fd, ns=(file.modified_ns, file.modified_ns))
-            os.fsync(fd)
         finally:
             os.close(fd)
 
@@ -184,6 +183,17 @@ def _telling(path: Path) -> Generator[None]:
             f"The tree cannot be restored to {path}: {error.strerror or error}. The checkpoint and what was there "
             "before are unchanged. Make room or choose another directory."
         ) from error
+
+
+def sync_file_system(directory: Path) -> None:
+    """syncfs(2): one call, where fsync of ten thousand small files takes a minute."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(fd):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), str(directory))
+    finally:
+        os.close(fd)
 
 
 def _sync(directory: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from app.checkpoint import manifest as manifests
-from app.checkpoint import tree_source
+from app.checkpoint import tree_source, tree_target
 from app.checkpoint.codec import Unsavable
 from app.checkpoint.directory import DirectoryStore
 from app.checkpoint.epochs import Superseded
@@ -27,6 +27,12 @@ from app.checkpoint.tree_table import Directory, File, Link, TreeTable, leads_in
 from app.checkpoint.trees import commit_tree, restore_tree
 from app.contract import Refusal
 from tests.engine.lines import ORIGIN, Failing, attempt, commit, resume, steps
+
+
+@pytest.fixture(autouse=True)
+def _no_power_cuts_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in conftest.py; one test below asks for it."""
+    monkeypatch.setattr(tree_target, "sync_file_system", lambda _path: None)
 
 
 @pytest.fixture
@@ -279,14 +285,27 @@ def test_folders_above_the_place_are_made(line, root, out):
 def test_trouble_on_the_side_of_the_place_is_not_taken_for_damage(line, root, out, monkeypatch):
     commit_tree(line, 1, out, ORIGIN)
 
-    def full(_fd: int) -> None:
+    def full(_path: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(tree_target, "sync_file_system", full)
     with pytest.raises(Refusal, match="No space left"):
         restore_tree(line, root / "again")
     assert line.store.list("quarantine/") == []
     assert sorted(path.name for path in root.iterdir()) == ["line", "out"]
+
+
+def test_it_is_durable_before_it_is_put_in_place(line, root, out, monkeypatch):
+    commit_tree(line, 1, out, ORIGIN)
+    synced = []
+    monkeypatch.setattr(tree_target, "sync_file_system", lambda path: synced.append((contents(path), place.exists())))
+    place = root / "again"
+    restore_tree(line, place)
+    assert synced == [(contents(out), False)]
+    monkeypatch.undo()
+    tree_target.sync_file_system(root)
+    with pytest.raises(OSError, match="nowhere"):
+        tree_target.sync_file_system(root / "nowhere")
 
 
 def test_what_killed_restores_left_is_removed_and_what_lives_is_not(line, root, out):
