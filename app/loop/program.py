@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.checkpoint import skeleton
 from app.contract import Refusal
-from app.loop import filling, rng, scaler
+from app.loop import filling, module_versions, rng, scaler
 from app.loop.accumulation import Accumulation, is_still, parameters
 from app.loop.boundary import Boundary
 from app.loop.restoring import load_gradients, load_model, load_optimizer
@@ -129,9 +129,10 @@ class Program:
 
     def state(self, boundary: Boundary) -> dict[str, Any]:
         """The whole state at `boundary`; tensors of parameters and optimizers are the live ones."""
-        state: dict[str, Any] = {"step": boundary.step, **boundary.volatile}
+        state: dict[str, Any] = {"step": boundary.step, **boundary.volatile, "versions": {}}
         for key, model in self.models.items():
             live = model.state_dict()
+            state["versions"][key] = module_versions.of(live)
             captured = boundary.buffers[key]
             state[key] = {name: captured.get(name, value) for name, value in live.items()}
         for key, optimizer in self.optimizers.items():
@@ -164,7 +165,7 @@ class Program:
         """Put a loaded state back, exactly. Raises Refusal naming what does not fit."""
         self._refuse_other_subjects(state)
         for key, model in self.models.items():
-            load_model(key, model, state[key])
+            load_model(key, model, state[key], state.get("versions", {}).get(key))
         for key, each in self.schedulers.items():
             each.load_state_dict(state[key])
         for key, optimizer in self.optimizers.items():
@@ -179,7 +180,7 @@ class Program:
 
     def _refuse_other_subjects(self, state: dict[str, Any]) -> None:
         expected = {*self.models, *self.optimizers, *self.schedulers, *self.scalers, *self.others}
-        present = set(state) - {"step", "rng", "gradients"}
+        present = set(state) - {"step", "rng", "gradients", "versions"}
         if expected != present:
             raise Refusal(
                 f"The checkpoint holds the state of {sorted(present)}, this program has {sorted(expected)}. Give the "

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from app.contract import Refusal
+from app.loop import module_versions
 from app.loop.accumulation import parameters
 
 if TYPE_CHECKING:
@@ -44,15 +45,19 @@ def refuse_another_model(key: str, here: Mapping[str, Form], there: Mapping[str,
         raise Refusal(f"The checkpoint is of another {key}: {'; '.join(wrong[:NAMED])}{more}. Nothing was changed.")
 
 
-def load_model(key: str, model: nn.Module, saved: dict[str, Any]) -> None:
-    """Raises Refusal, again: not every state that is loaded was compared before it was read."""
+def load_model(key: str, model: nn.Module, saved: dict[str, Any], versions: Mapping[str, Any] | None) -> None:
+    """`versions` of its modules (module_versions.py); None: an older checkpoint, which did not tell.
+
+    Raises Refusal, again: not every state that is loaded was compared before it was read.
+    """
     here = {name: value for name, value in model.state_dict(keep_vars=True).items() if hasattr(value, "dtype")}
     there = {name: value for name, value in saved.items() if hasattr(value, "dtype")}
     refuse_another_model(
         key, {name: form(value) for name, value in here.items()}, {name: form(value) for name, value in there.items()}
     )
     own = {name: here[name] for name, value in there.items() if _is_memory_of(here[name], value)}
-    model.load_state_dict({**saved, **own})  # a tensor copied onto itself is not copied
+    found = {**saved, **own}  # a tensor copied onto itself is not copied
+    model.load_state_dict(found if versions is None else module_versions.carried(model, found, versions))
 
 
 def load_optimizer(key: str, optimizer: Optimizer | Stateful, saved: dict[str, Any]) -> None:
