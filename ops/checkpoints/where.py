@@ -1,8 +1,10 @@
 """Which checkpoint line a command means: a directory, a gs:// URL, or a line of a stack; or a root that holds lines."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ops.checkpoints.trouble import telling
@@ -73,10 +75,10 @@ def _at(url: str) -> Place | Root:
 
     with telling(url):
         store = store_at(url)
-        names = {entry.name for entry in store.list("")}
-    if any(name.startswith(FOLDERS) for name in names):
+        names = set(_two_levels(url, store))
+    if any(f"{first}/" in FOLDERS for first, _ in names):
         return Place(url, store)
-    below = {name.split("/")[0] for name in names if f"{name.partition('/')[2].partition('/')[0]}/" in FOLDERS}
+    below = {first for first, second in names if f"{second}/" in FOLDERS}
     if len(below) == 1:
         return _at(f"{url}/{below.pop()}")
     if below:
@@ -86,6 +88,17 @@ def _at(url: str) -> Place | Root:
         f"There is no checkpoint line in {url}: it {found}. Nothing was changed. A line is "
         "CHECKPOINT_DIR/<job>-task-<index>; check the path."
     )
+
+
+def _two_levels(url: str, store: "Store") -> Iterator[tuple[str, str]]:
+    """What lies at a place and right below it. Of a directory no more is looked at: it may be somebody's home."""
+    if url.startswith(CLOUD):
+        yield from ((each[0], each[1]) for entry in store.list("") if (each := [*entry.name.split("/"), ""]))
+        return
+    for child in Path(url).iterdir():
+        yield child.name, ""
+        with suppress(OSError):  # what may not be read is no line that a command could use
+            yield from ((child.name, grandchild.name) for grandchild in child.iterdir())
 
 
 def _root_of(stack: str | None) -> str:

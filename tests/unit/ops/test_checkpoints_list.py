@@ -123,6 +123,15 @@ def test_where_no_line_is_it_says_so(tmp_path, arrange, words):
         assert (done.exit_code, words in said(done)) == (3, True), said(done)
 
 
+def test_of_a_directory_no_more_than_two_levels_are_looked_at(tmp_path, monkeypatch):
+    deep = tmp_path / "a/b/c"
+    deep.mkdir(parents=True)
+    looked, real = [], Path.iterdir
+    monkeypatch.setattr(Path, "iterdir", lambda path: (looked.append(path), real(path))[1])
+    assert gpujob("list", tmp_path).exit_code == 3
+    assert looked == [tmp_path, tmp_path / "a"]
+
+
 def test_an_address_of_another_kind_is_wrong_use():
     done = gpujob("list", "s3://bucket/line")
     assert (done.exit_code, "gs://" in said(done)) == (2, True)
