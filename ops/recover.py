@@ -116,7 +116,7 @@ class Recovery:
             if create.import_id:
                 self._take_over(create, create.import_id)
             elif create.type in NAMED_KINDS:
-                self._find(create, known)
+                self.find(create, known)
         self._say("The stack is whole again. Run `pulumi up` to finish what was interrupted.")
 
     def _mend_side_files(self) -> None:
@@ -126,7 +126,7 @@ class Recovery:
             for path in remove_torn_side_files(folder):
                 self._say(f"Removed {path}, which was cut off in the middle; the engine writes it anew.")
 
-    def _find(self, create: PendingCreate, known: set[str]) -> None:
+    def find(self, create: PendingCreate, known: set[str]) -> None:
         """Take over an object that Google named, and say which others are the same."""
         shown = f"{create.type} {create.inputs.get('displayName') or create.name}"
         try:

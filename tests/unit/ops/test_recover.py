@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ops.recover import pending_creates, remove_torn_side_files
+from ops.recover import PendingCreate, Recovery, pending_creates, remove_torn_side_files
+from tests.unit.ops.google_stub import Stub
 
 PROJECT = {"project": "p", "location": "europe-west4"}
 
@@ -72,3 +73,67 @@ def test_side_files_that_were_cut_off_are_removed_and_whole_ones_kept(tmp_path: 
     (folder / "local.json.bak.attrs").write_text(json.dumps({"user.content_type": "text/plain"}))
     assert remove_torn_side_files(tmp_path) == [folder / "local.json.attrs"]
     assert sorted(entry.name for entry in folder.iterdir()) == ["local.json", "local.json.bak.attrs"]
+
+
+class Taking(Recovery):
+    """Asks the cloud, but gives the engine no command."""
+
+    def __init__(self, stack_file: Path, said: list[str]) -> None:
+        super().__init__(stack_file.parent, "dev", stack_file, said.append)
+        self.taken: list[str] = []
+
+    def _take_over(self, create: PendingCreate, import_id: str) -> None:
+        self.taken.append(import_id)
+
+
+def board(number: int, made: str) -> dict[str, Any]:
+    name = f"projects/demo-project/alertPolicies/{number}"
+    return {"name": name, "displayName": "an alert", "creationRecord": {"mutateTime": made}}
+
+
+def pending_alert() -> PendingCreate:
+    inputs = {"project": "demo-project", "displayName": "an alert"}
+    (create,) = pending_creates(state(operation("gcp:monitoring/alertPolicy:AlertPolicy", inputs)))
+    return create
+
+
+@pytest.fixture
+def stack_file(google: Stub, tmp_path: Path) -> Path:
+    file = tmp_path / "Pulumi.dev.yaml"
+    endpoint = f"http://127.0.0.1:{google.port}/monitoring/"
+    file.write_text(json.dumps({"config": {"gcp:monitoringCustomEndpoint": endpoint}}))
+    return file
+
+
+def found(google: Stub, stack_file: Path, *there: dict[str, Any], known: set[str]) -> tuple[list[str], list[str]]:
+    google.answer("GET /monitoring/v3/projects/demo-project/alertPolicies", {"alertPolicies": list(there)})
+    said: list[str] = []
+    recovery = Taking(stack_file, said)
+    recovery.find(pending_alert(), known)
+    return recovery.taken, said
+
+
+def test_of_several_that_say_the_same_the_newest_is_taken_and_the_others_are_named(
+    google: Stub, stack_file: Path
+) -> None:
+    there = (board(1, "2026-11-29T00:00:00Z"), board(3, "2026-11-30T00:00:00Z"), board(2, "2026-11-30T00:00:01Z"))
+    taken, said = found(google, stack_file, *there, known={"projects/demo-project/alertPolicies/1"})
+    assert taken == ["projects/demo-project/alertPolicies/2"]
+    assert len(said) == 1
+    assert "gcloud monitoring policies delete projects/demo-project/alertPolicies/3" in said[0]
+
+
+def test_one_that_was_taken_is_not_taken_for_another_creation(google: Stub, stack_file: Path) -> None:
+    known: set[str] = set()
+    assert found(google, stack_file, board(1, "2026-11-30T00:00:00Z"), known=known)[0]
+    taken, said = found(google, stack_file, board(1, "2026-11-30T00:00:00Z"), known=known)
+    assert taken == []
+    assert said == ["gcp:monitoring/alertPolicy:AlertPolicy an alert: was not created"]
+
+
+def test_where_the_cloud_cannot_be_asked_it_says_what_to_look_for(google: Stub, stack_file: Path) -> None:
+    google.refuse("GET /monitoring/v3/projects/demo-project/alertPolicies", 403, "no")
+    said: list[str] = []
+    Taking(stack_file, said).find(pending_alert(), set())
+    assert "was perhaps created, and could not be looked for" in said[0]
+    assert "roles/monitoring.viewer" in said[0]
