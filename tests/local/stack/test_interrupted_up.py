@@ -17,13 +17,16 @@ from pathlib import Path
 
 import pytest
 
+from localcloud import TREE
 from localcloud.testing import Cloud, running_cloud
+from localcloud.toolchain.google_provider import provider_in_use
 from tests.local.stack.support import LocalStack, kill_group, wait_until
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 CHANGES = 35
 """Requests by which an undisturbed `up` changes something; the first test counts them."""
+BUILT_IN = "localcloud.provider"
 EMAIL = "a@example.com"
 
 
@@ -72,7 +75,9 @@ def existing(stack: LocalStack) -> Counter[str]:
 
 
 def test_every_change_is_in_the_sweep(undisturbed: tuple[int, Counter[str]]) -> None:
-    assert undisturbed[0] == CHANGES
+    if provider_in_use(TREE / "build" / "bin") == BUILT_IN:
+        assert undisturbed[0] == CHANGES
+    assert undisturbed[0] > CHANGES // 2
 
 
 @pytest.mark.parametrize("moment", moments(0))
@@ -106,6 +111,9 @@ def begin(stack: LocalStack, moment: int) -> None:
 def start_and_hold(stack: LocalStack, moment: int) -> subprocess.Popen[bytes]:
     process = stack.start("up", "--skip-preview")
     wait_until(lambda: process.poll() is not None or bool(stack.cloud.ask("GET", "hold")["holding"]), seconds=120)
+    if process.poll() is not None and provider_in_use(TREE / "build" / "bin") != BUILT_IN:
+        assert int(stack.cloud.ask("GET", "hold")["changes"]) < moment
+        pytest.skip(f"not run: with Google's own provider an `up` makes fewer than {moment} changes")
     assert process.poll() is None, f"`up` ended before change {moment}"
     return process
 
