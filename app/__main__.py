@@ -9,6 +9,7 @@ import sys  # noqa: E402
 from typing import NoReturn  # noqa: E402
 
 from app import logs, startup  # noqa: E402
+from app.checkpoint.prefetch import Prefetch  # noqa: E402
 from app.command import Command, HelpShown, parse  # noqa: E402
 from app.contract import ExitCode, Reason, Task, TaskError  # noqa: E402
 
@@ -52,7 +53,7 @@ def work(command: Command, task: Task) -> bool:
             f"Finished already, at step {done['step']} ({done.get('finished_at')}): nothing to do.", step=done["step"]
         )
         return True
-    start = startup.begin(task, store)
+    start = startup.begin(task, store, ahead=Prefetch(store))
     shutdown.process.before_leaving(lambda code, reason: start.ledger.end(code, reason, start.ledger.record.last_step))
     if task.required_gpu:
         from app import accelerator

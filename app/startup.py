@@ -17,6 +17,7 @@ from app.place import BucketPath
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from app.checkpoint.prefetch import Prefetch
     from app.checkpoint.store import Store
 
 T = TypeVar("T")
@@ -49,6 +50,8 @@ class Start:
     clock: Clock = REAL
     left_at_step: int | None = None
     """The step in which the attempt before ended, where that is known."""
+    ahead: Prefetch | None = None
+    """The newest checkpoint, as far as it was read already."""
 
 
 def open_store(task: Task, clock: Clock = REAL) -> Store:
@@ -60,7 +63,7 @@ def open_store(task: Task, clock: Clock = REAL) -> Store:
     return _writing(root, lambda: opening.open_store(task.line), clock)
 
 
-def begin(task: Task, store: Store, clock: Clock = REAL) -> Start:
+def begin(task: Task, store: Store, clock: Clock = REAL, ahead: Prefetch | None = None) -> Start:
     """Check the breaker and claim an epoch. Raises Refusal (NoProgress among them), StoreUnavailable."""
     before = _writing(task.line, lambda: ledger.read_all(store), clock)
     _writing(task.line, lambda: ledger.refuse_without_progress(store, before, task), clock)
@@ -68,7 +71,7 @@ def begin(task: Task, store: Store, clock: Clock = REAL) -> Start:
     logs.label(attempt=str(opened.attempt), task_index=task.index)
     if task.execution:
         logs.info(f"{task.execution}, task {task.index}, {task.which_attempt}: begins as {opened.attempt}.")
-    return Start(task, store, opened, ledger.ever_committed(before), clock, ledger.left_at_step(before))
+    return Start(task, store, opened, ledger.ever_committed(before), clock, ledger.left_at_step(before), ahead)
 
 
 def finished(task: Task, store: Store, total_steps: int) -> dict[str, Any] | None:

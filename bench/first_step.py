@@ -23,7 +23,7 @@ from bench import startable
 def main() -> None:
     mode, size, root, result = sys.argv[1:]
     line, file = Path(root) / ("fresh" if mode == "fresh" else "line"), Path(root) / "torch"
-    early = startable.open_line(line) if mode in ("fresh", "restart") else None
+    early = startable.open_line_early(line) if mode in ("fresh", "restart") else None
     began = time.perf_counter()
     from bench import states
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app import session, startup
+from app.checkpoint.prefetch import Prefetch
 from app.contract import Task
 
 if TYPE_CHECKING:
@@ -15,10 +16,18 @@ if TYPE_CHECKING:
 
 
 def open_line(root: Path) -> Start:
-    """An attempt on the line below `root`: what `python -m app` does before it imports torch."""
+    """An attempt on the line below `root`."""
     root.mkdir(parents=True, exist_ok=True)
     task = Task(root)
     return startup.begin(task, startup.open_store(task))
+
+
+def open_line_early(root: Path) -> Start:
+    """As `python -m app` does it before torch is imported: the newest checkpoint is read meanwhile."""
+    root.mkdir(parents=True, exist_ok=True)
+    task = Task(root)
+    store = startup.open_store(task)
+    return startup.begin(task, store, ahead=Prefetch(store))
 
 
 def enter(start: Start, training: Training) -> None:

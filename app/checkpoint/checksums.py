@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,10 +22,11 @@ def combine(parts: Iterable[tuple[int, int]]) -> int:
     """
     whole = 0
     for checksum, length in parts:
-        whole = _times(_x_to_bytes(length), whole) ^ checksum
+        whole = (_times(_x_to_bytes(length), whole) if whole else 0) ^ checksum
     return whole
 
 
+@cache
 def _x_to_bytes(count: int) -> int:
     power, square = _ONE, _ONE_BYTE
     while count:

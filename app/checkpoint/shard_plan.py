@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 PIECE_BYTES = 2**20
 """Read and summed at a time: it is still in the core's cache when it is summed."""
-SMALL_BYTES = 2**18
+SMALL_BYTES = 2**15
 """Smaller tensors that follow each other are read together: a system call each would cost more than their bytes."""
 
 

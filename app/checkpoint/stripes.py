@@ -33,7 +33,7 @@ _Part = tuple["Future[int]", int]
 
 PARALLEL = 4
 """A bucket mount keeps a fifth open file in memory."""
-STRIPE_BYTES = 4 * 2**20
+STRIPE_BYTES = 8 * 2**20
 """A thread's part of a shard is no smaller: to start it costs as much as to read a megabyte."""
 _LENGTH = struct.Struct("<Q")
 """A shard begins with the length of its header."""
@@ -64,7 +64,7 @@ def read_all(
     `extents`, by shard, begin where they do in its data section. Raises Damaged, OSError.
     """
     total = sum(shard.size_bytes for shard in shards)
-    if total < 2 * STRIPE_BYTES or threads() < 2:
+    if total <= STRIPE_BYTES or threads() < 2:
         return _Pass(store, targets, ahead, total, None).read(shards, extents)
     pool = ThreadPoolExecutor(threads(), thread_name_prefix="read")
     try:

@@ -187,7 +187,10 @@ class Run:
             refuse_another(head.name, head.identity, self._identity, fork=self._options.fork)
             return self._program.filled_from(table)
 
-        loaded = self._line.resume(ever_committed=self._start.ever_committed, into=into)
+        ahead = self._start.ahead
+        loaded = self._line.resume(ever_committed=self._start.ever_committed, into=into, ahead=ahead)
+        if ahead is not None:
+            ahead.drop()
         if loaded is None:
             return None
         name = str(loaded.name)

@@ -148,6 +148,24 @@ def test_after_sigterm_leaving_early_is_no_success_either(app, leaving):
     assert ended.ledger[0]["last_durable_step"] == 2
 
 
+def test_a_stop_while_a_checkpoint_is_read_ahead_ends_the_process_at_once(app):
+    line = app("if step == 3: raise RuntimeError").line
+    for shard in line.glob("shards/*/*"):
+        shard.unlink()
+        os.mkfifo(shard)  # whoever opens it waits for ever
+    ended = app(
+        "pass",
+        tail="""
+            def run(flags, start):
+                assert start.ahead is not None
+                os.kill(os.getpid(), signal.SIGTERM)
+                threading.Event().wait()
+        """,
+    )
+    assert ended.code == 143, ended.log
+    assert "Stopped before the first step" in ended.log
+
+
 def test_finishing_early_on_purpose_is_complete_and_starting_again_does_nothing(app):
     ended = app("if step == 2: run.finish_early()")
     assert ended.code == 0, ended.log
