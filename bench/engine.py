@@ -1,11 +1,7 @@
-"""The engine through its public seams: with startable.py all that changes in the benchmarks when the engine does.
-
-Whatever the engine cannot do yet is named here with the reason, and its rows say so.
-"""
+"""The engine through its public seams: with startable.py all that changes in the benchmarks when the engine does."""
 
 from __future__ import annotations
 
-import inspect
 import json
 import shutil
 import time
@@ -32,14 +28,6 @@ if TYPE_CHECKING:
 
 NAME = f"the engine (format {FORMAT})"
 KEEP_ALL = 1_000_000
-STREAMING_MISSING = "a streaming save cannot be asked for yet"
-
-
-def deferred_missing() -> str | None:
-    """Why the deferred snapshot cannot be measured; None when it can."""
-    if "snapshot" in inspect.signature(session).parameters:
-        return None
-    return "session() takes no snapshot mode yet: every snapshot is copied at the boundary (eager)"
 
 
 class EngineLine:
@@ -85,23 +73,22 @@ class EngineSession:
     hook: it is the one registered between two of ours.
     """
 
-    def __init__(self, root: Path, training: Training, *, every_steps: int, snapshot: str | None = None) -> None:
+    def __init__(self, root: Path, training: Training, *, every_steps: int, snapshot: str = "auto") -> None:
         self.gate_s = 0.0
         self._every = every_steps
         self._entered_gate_at = 0.0
         start = open_line(root)
         self._document = Path(str(start.task.line), start.ledger.attempt.document)
         self._before = hooks.register_optimizer_step_pre_hook(self._entering)
-        options: dict[str, Any] = {} if snapshot is None else {"snapshot": snapshot}
         self._session = session(
             model=training.model,
             optimizer=training.optimizer,
             total_steps=10**9,
             every_steps=every_steps,
+            snapshot=snapshot,
             keep=2,
             start=start,
             shutdown=Shutdown(),
-            **options,
         )
         self._step = -1
 

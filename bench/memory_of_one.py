@@ -1,7 +1,7 @@
 """Peak memory that one save adds, in a process of its own: `python -m bench.memory_of_one WHO BYTES DIRECTORY RESULT`.
 
-WHO is `ours` or a peer's name. The result is the number of bytes by which the resident memory of this process and its
-children grew at most, above what it was right before the save.
+WHO is `ours, ` and a snapshot mode, or a peer's name. The result is the number of bytes by which the resident memory of
+this process and its children grew at most, above what it was right before the save.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from bench.engine import EngineSession
 from bench.measure import release_memory
 
 PAUSE_S = 0.01
+OURS = "ours, "
 
 
 class Peak:
@@ -49,13 +50,13 @@ def main() -> None:
     who, size, root, result = sys.argv[1:]
     directory = Path(root)
     directory.mkdir(parents=True)
-    extra, state_bytes = (_ours if who == "ours" else _peer)(who, int(size), directory)
+    extra, state_bytes = (_ours if who.startswith(OURS) else _peer)(who, int(size), directory)
     Path(result).write_text(f"{extra} {state_bytes}", encoding="ascii")
 
 
-def _ours(_: str, size: int, directory: Path) -> tuple[int, int]:
+def _ours(who: str, size: int, directory: Path) -> tuple[int, int]:
     training = states.Training(size)
-    with EngineSession(directory / "line", training, every_steps=1) as ours:
+    with EngineSession(directory / "line", training, every_steps=1, snapshot=who.removeprefix(OURS)) as ours:
         ours.next_step()
         training.step()
         with Peak() as peak:

@@ -57,7 +57,7 @@ class Found:
 
 
 def measure(
-    size_bytes: int, steps: int, rounds: int, step_s: float, directory: Path, *, snapshot: str | None = None
+    size_bytes: int, steps: int, rounds: int, step_s: float, directory: Path, *, snapshot: str = "auto"
 ) -> Found:
     """Interleaved rounds of every candidate on one model. `step_s`: the least that a step is made to take."""
     training = states.Training(size_bytes)

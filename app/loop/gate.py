@@ -90,6 +90,8 @@ class Gate(Generic[B]):
     def wait_if_held(self) -> None:
         """Training thread, in other long loops: no use in going on while a stop saves."""
         with self._changed:
+            if not self._reading:
+                self._take_back()  # its word is waited for
             self._hold()
 
     def finish(self) -> None:

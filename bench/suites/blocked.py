@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench import engine, peers, raw
+from bench import peers, raw
 from bench.plan import size_name
-from bench.rows import Row, compare, unmeasured
+from bench.rows import Row, compare
 from bench.training_rounds import NONE, OURS, Found, measure
 
 if TYPE_CHECKING:
@@ -22,20 +22,11 @@ STEPS = 4
 
 def run(plan: Plan, directory: Path) -> list[Row]:
     peers.join_a_group_of_one(directory)
-    missing = engine.deferred_missing()
-    mode = "eager" if missing else "deferred"
-    snapshot = None if missing else mode
-    found = measure(plan.blocked_bytes, STEPS, plan.blocked_rounds, 0.0, directory, snapshot=snapshot)
-    title = f"loop blocked by one save of {size_name(plan.blocked_bytes)}"
-    rows = list[Row]()
-    if missing:
-        rows.append(unmeasured(f"{title}, deferred", "s", raw.MEMCPY, MEMCPY_BAR, missing))
-        rows.append(unmeasured(f"{title}, deferred", "s", peers.DCP_THREAD, DCP_BAR, missing))
-        rows.append(unmeasured(f"{title}, deferred", "s", peers.DCP_PROCESS, DCP_BAR, missing))
-    bars = {} if missing else {raw.MEMCPY: MEMCPY_BAR, peers.DCP_THREAD: DCP_BAR, peers.DCP_PROCESS: DCP_BAR}
+    found = measure(plan.blocked_bytes, STEPS, plan.blocked_rounds, 0.0, directory, snapshot="deferred")
+    bars = {raw.MEMCPY: MEMCPY_BAR, peers.DCP_THREAD: DCP_BAR, peers.DCP_PROCESS: DCP_BAR}
     ours = blocked(found, OURS)
-    name = f"{title}, {mode}"
-    rows.append(compare(name, "s", ours, found.memcpy_s, raw.MEMCPY, bar=bars.get(raw.MEMCPY)))
+    name = f"loop blocked by one save of {size_name(plan.blocked_bytes)}, deferred"
+    rows = [compare(name, "s", ours, found.memcpy_s, raw.MEMCPY, bar=bars[raw.MEMCPY])]
     for other in found.rounds:
         if other not in (*NONE, OURS):
             rows.append(compare(name, "s", ours, blocked(found, other), other, bar=bars.get(other)))

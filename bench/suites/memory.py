@@ -6,9 +6,9 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from bench import engine, peers
+from bench import memory_of_one, peers
 from bench.plan import MIB, size_name
-from bench.rows import Row, unmeasured
+from bench.rows import Row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,23 +16,27 @@ if TYPE_CHECKING:
     from bench.plan import Plan
 
 BAR = 1.1
-STREAMING_LIMIT = 300 * MIB
+STREAMING_MIB = 300
 DEADLINE_S = 180
+OURS = [f"{memory_of_one.OURS}{mode}" for mode in ("eager", "deferred", "streaming")]
 
 
 def run(plan: Plan, directory: Path) -> list[Row]:
-    extra = dict[str, int]()
-    state_bytes = 0
-    for number, who in enumerate(["ours", *list(peers.loop_savers())[-plan.memory_peers :]]):
-        extra[who], state_bytes = _one(who, plan.large_bytes, directory / str(number))
-    name = f"peak extra memory of a save, {size_name(plan.large_bytes)}"
-    ours = extra.pop("ours") / MIB
-    rows = [_row(name, ours, state_bytes / MIB, "the state itself", BAR)]
-    rows += [_row(name, ours, other / MIB, peer, None) for peer, other in extra.items()]
-    streaming = f"peak extra memory of a streaming save, {size_name(plan.large_bytes)}"
-    limit = f"{STREAMING_LIMIT // MIB} MiB"
-    rows.append(unmeasured(streaming, "MiB", limit, 1.0, engine.STREAMING_MISSING))
-    return rows
+    size = size_name(plan.large_bytes)
+    found = dict[str, float]()
+    state_mib = 0.0
+    for number, who in enumerate([*OURS, *list(peers.loop_savers())[-plan.memory_peers :]]):
+        extra, state_bytes = _one(who, plan.large_bytes, directory / str(number))
+        found[who], state_mib = extra / MIB, state_bytes / MIB
+    eager, deferred, streaming = (found.pop(who) for who in OURS)
+    rows = [
+        _row(f"peak extra memory of a save, {size}, eager", eager, state_mib, "the state itself", BAR),
+        _row(f"peak extra memory of a save, {size}, deferred", deferred, state_mib, "the state itself", BAR),
+        _row(f"peak extra memory of a streaming save, {size}", streaming, STREAMING_MIB, f"{STREAMING_MIB} MiB", 1.0),
+    ]
+    return rows + [
+        _row(f"peak extra memory of a save, {size}", eager, other, who, None) for who, other in found.items()
+    ]
 
 
 def _one(who: str, size: int, directory: Path) -> tuple[int, int]:
