@@ -14,6 +14,8 @@ from pathlib import Path
 
 from localcloud.toolchain.actionlint import VERSION as ACTIONLINT
 from localcloud.toolchain.actionlint import install_actionlint
+from localcloud.toolchain.gcsfuse import VERSION as GCSFUSE
+from localcloud.toolchain.gcsfuse import install_gcsfuse
 from localcloud.toolchain.google_provider import install_google_provider
 from localcloud.toolchain.packages import compile_requirements, install_apart, install_packages
 from localcloud.toolchain.pulumi_cli import VERSION, install_pulumi
@@ -50,15 +52,17 @@ def set_up(tree: Path, requirements: Path) -> None:
     logs = tree / "build" / "setup"
     started = time.monotonic()
     cpu_torch = os.environ.get("TORCH") == "cpu"
-    say(f"[1/5] Python packages ({requirements.name}{', torch for CPU' if cpu_torch else ''})")
+    say(f"[1/6] Python packages ({requirements.name}{', torch for CPU' if cpu_torch else ''})")
     python = install_packages(tree, tree / requirements, cpu_torch=cpu_torch)
-    say("[2/5] Python packages of the policy pack")
+    say("[2/6] Python packages of the policy pack")
     install_apart(tree, tree / "policies" / ".venv", tree / "requirements" / "policies.txt")
-    say(f"[3/5] Pulumi CLI {VERSION}")
+    say(f"[3/6] Pulumi CLI {VERSION}")
     pulumi = install_pulumi(python, logs)
-    say("[4/5] Google provider plugin")
+    say("[4/6] Google provider plugin")
     install_google_provider(pulumi, logs)
-    say(f"[5/5] actionlint {ACTIONLINT}")
+    say(f"[5/6] gcsfuse {GCSFUSE}, for the tests through a real bucket mount")
+    install_gcsfuse(logs)
+    say(f"[6/6] actionlint {ACTIONLINT}")
     install_actionlint(logs)
     say(f"set-up is complete ({time.monotonic() - started:.0f} s)")
 

@@ -7,6 +7,7 @@ import mmap
 import os
 import select
 import signal
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -86,15 +87,14 @@ def run(
 
     Of its weights the first step's are told, or each step's.
     """
-    log = root / "log.txt"
-    log.unlink(missing_ok=True)
+    log = tempfile.TemporaryFile()  # noqa: SIM115 - not in `root`, which may be a mount
     now_in = mmap.mmap(-1, mmap.PAGESIZE)
     reached, told = os.pipe()
     began_at = time.monotonic()
     pid = os.fork()
     if pid == 0:
         os.close(reached)
-        _attempt(root, mode, kill, _Wires(log, now_in, told), prepare)
+        _attempt(root, mode, kill, _Wires(log.fileno(), now_in, told), prepare)
     os.close(told)
     try:
         if kill and kill.how in (How.SOON, How.INSTANT) and os.read(reached, 1):
@@ -103,7 +103,9 @@ def run(
         status = _wait(pid)
     finally:
         os.close(reached)
-    text = log.read_text()
+    with log:
+        log.seek(0)
+        text = log.read().decode(errors="replace")
     counts = [line for line in text.splitlines() if line.startswith("calls ")]
     return Ended(
         status,
@@ -128,7 +130,7 @@ def _wait(pid: int) -> int:
 class _Wires:
     """From the attempt to its parent."""
 
-    log: Path
+    log: int
     now_in: mmap.mmap
     reached: int
 
@@ -142,9 +144,8 @@ def _attempt(root: Path, mode: Mode, kill: Kill | None, wires: _Wires, prepare: 
         os.write(wires.reached, b"!")
 
     try:
-        output = os.open(wires.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
+        os.dup2(wires.log, 1)
+        os.dup2(wires.log, 2)
         os.fsync = os.fdatasync = lambda _fd: None  # a SIGKILL takes no page cache away; a power cut is not tried
         directory.medium_of = lambda _path: mode.medium
         if mode.shard_bytes:
