@@ -1,8 +1,11 @@
 """A store in a directory: a local disk, or a bucket mounted by gcsfuse.
 
-The two differ in what makes bytes durable. On a disk: fsync of the file, then of the directories above it, and a hard
-link publishes a finished file under its final name. On a mount fsync proves nothing and links do not exist: an object
-comes into being at `close`, whose error is therefore part of the write.
+The two differ in what makes bytes durable. On a disk: fsync of each file, then of the directories above them, and a
+hard link publishes a finished file under its final name. On a mount fsync proves nothing and links do not exist: an
+object comes into being at `close`, whose error is therefore part of the write.
+
+On a disk each fsync may wait for a commit of the file system's journal and a flush of the disk, which takes as long as
+writing megabytes. So all that must be durable before a link is synced together, right before it.
 """
 
 from __future__ import annotations
@@ -10,11 +13,13 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import threading
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from app.checkpoint import files
 from app.checkpoint.store import STAGED, Entry, Written
 
 if TYPE_CHECKING:
@@ -23,6 +28,10 @@ if TYPE_CHECKING:
 STAGING = STAGED.removesuffix("/")
 """Below the root: documents on a disk before they are linked to their names, some half-written."""
 STALE_S = 3600.0
+SYNC_LATER_BYTES = 2**20
+"""A file with more in the page cache than this is synced by the thread that wrote it."""
+OPEN_FILES = 64
+"""So many wait for their sync at most."""
 
 
 class Medium(Enum):
@@ -36,6 +45,11 @@ class DirectoryStore:
     def __init__(self, root: Path, medium: Medium | None = None) -> None:
         self.root = root
         self.medium = medium or medium_of(root)
+        self._written = dict[Path, int]()
+        """Files, with their descriptors, that are not synced yet; their bytes are on the disk but for few."""
+        self._changed = set[Path]()
+        """Directories with names that are not durable yet."""
+        self._lock = threading.Lock()
 
     def list(self, prefix: str) -> list[Entry]:
         found = list[Entry]()
@@ -48,9 +62,16 @@ class DirectoryStore:
     def create(self, name: str, chunks: Iterable[memoryview]) -> Written:
         path = self.root / name
         self._make_directory(path.parent)
-        written = self._write_new(path, chunks)
-        self._sync_directory(path.parent)
-        return Written(written)
+        file = self._new(path, chunks)
+        if self.medium is Medium.MOUNT:
+            _close_object(path, file)
+        elif file.cached_bytes > SYNC_LATER_BYTES or len(self._written) >= OPEN_FILES:
+            files.sync_and_close(file.fd)
+        else:
+            with self._lock:
+                self._written[path] = file.fd
+        self._changes(path.parent)
+        return Written(file.size_bytes)
 
     def publish(self, name: str, content: bytes, last_look: Callable[[], None] | None = None) -> None:
         last_look = last_look or (lambda: None)
@@ -58,19 +79,21 @@ class DirectoryStore:
         self._make_directory(path.parent)
         if self.medium is Medium.MOUNT:
             last_look()
-            self._write_new(path, [memoryview(content)])
-        elif not self._link_new(path, content, last_look):
-            self._write_new(path, [memoryview(content)])
-        self._sync_directory(path.parent)
+            _close_object(path, self._new(path, [memoryview(content)]))
+        else:
+            if not self._link_new(path, content, last_look):
+                files.sync_and_close(self._new(path, [memoryview(content)]).fd)
+            files.sync_and_close(_open_directory(path.parent))
 
     def replace(self, name: str, content: bytes) -> None:
         path = self.root / name
         self._make_directory(path.parent)
         if self.medium is Medium.MOUNT:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-            self._write_and_close(fd, [memoryview(content)])
+            os.close(files.fill(fd, [memoryview(content)]).fd)
         else:
-            staged = self._stage(path.name, content)
+            staged, fd = self._stage(path.name, content)
+            os.close(fd)
             try:
                 staged.replace(path)
             except OSError:
@@ -79,6 +102,10 @@ class DirectoryStore:
 
     def delete(self, name: str) -> None:
         path = self.root / name
+        with self._lock:
+            unsynced = self._written.pop(path, None)
+        if unsynced is not None:
+            os.close(unsynced)
         with suppress(FileNotFoundError):
             path.unlink()
         with suppress(OSError):  # a shard directory goes with its last shard; on a bucket it never existed
@@ -106,55 +133,43 @@ class DirectoryStore:
                     if error.errno != errno.ELOOP:  # a link to itself leads to no object
                         raise
 
-    def _write_new(self, path: Path, chunks: Iterable[memoryview]) -> int:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        written = self._write_and_close(fd, chunks)
-        if (size := path.stat().st_size) != written:
-            raise OSError(errno.EIO, f"{written} bytes were written but the file holds {size}", str(path))
-        return written
+    def _new(self, path: Path, chunks: Iterable[memoryview]) -> files.Filled:
+        file = files.fill(files.open_new(path, direct=self.medium is Medium.DISK), chunks)
+        if self.medium is Medium.DISK:
+            try:
+                _compare(path, file)
+            except OSError:
+                os.close(file.fd)
+                raise
+        return file
 
-    def _write_and_close(self, fd: int, chunks: Iterable[memoryview]) -> int:
-        written = 0
-        try:
-            for chunk in chunks:
-                rest = chunk.cast("B")
-                while rest.nbytes:
-                    count = os.write(fd, rest)
-                    rest = rest[count:]
-                    written += count
-            if self.medium is Medium.DISK:
-                os.fsync(fd)
-        except BaseException:
-            with suppress(OSError):
-                os.close(fd)
-            raise
-        os.close(fd)  # on a mount the upload ends here: its error is the write's
-        return written
-
-    def _stage(self, name: str, content: bytes) -> Path:
+    def _stage(self, name: str, content: bytes) -> tuple[Path, int]:
+        """A new file below STAGING, whole but not synced, and its descriptor."""
         staging = self.root / STAGING
         self._make_directory(staging)
         staged = staging / f"{name}.{secrets.token_hex(8)}"
         try:
-            self._write_new(staged, [memoryview(content)])
+            file = self._new(staged, [memoryview(content)])
         except OSError:
             with suppress(OSError):  # on a full disk what killed attempts left there may be the room that is missing
                 self._sweep_staging(staged.stat().st_mtime)
             _remove(staged)
             raise
-        return staged
+        return staged, file.fd
 
     def _link_new(self, path: Path, content: bytes, last_look: Callable[[], None]) -> bool:
         """Publish by hard link; False where the file system has none."""
-        staged = self._stage(path.name, content)
+        staged, fd = self._stage(path.name, content)
         try:
-            staged_at = staged.stat().st_mtime
+            staged_at = os.fstat(fd).st_mtime
+            self._sync(fd)
             last_look()
-            os.link(staged, path)
-        except OSError as error:
-            if error.errno in {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}:
-                return False
-            raise
+            try:
+                os.link(staged, path)
+            except OSError as error:
+                if error.errno in {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}:
+                    return False
+                raise
         finally:
             staged.unlink(missing_ok=True)
         self._sweep_staging(staged_at)
@@ -173,16 +188,35 @@ class DirectoryStore:
         if directory != self.root:
             self._make_directory(directory.parent)
         make_directory(directory)
-        self._sync_directory(directory.parent)
+        self._changes(directory.parent)
 
-    def _sync_directory(self, directory: Path) -> None:
-        if self.medium is Medium.MOUNT:
-            return
-        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    def _changes(self, directory: Path) -> None:
+        with self._lock:
+            self._changed.add(directory)
+
+    def _sync(self, fd: int) -> None:
+        """This file and everything that was written so far."""
+        with self._lock:
+            files_written, self._written = list(self._written.values()), {}
+            changed, self._changed = self._changed, set()
+        fds = [fd, *files_written]
         try:
-            os.fsync(fd)
+            for directory in changed:
+                with suppress(FileNotFoundError):  # a failed save's, removed since
+                    fds.append(_open_directory(directory))
+        except OSError:
+            _close(fds)
+            raise
         finally:
-            os.close(fd)
+            with self._lock:
+                self._changed |= changed
+        files.sync_and_close(*fds)
+        with self._lock:
+            self._changed -= changed
+
+
+def _open_directory(directory: Path) -> int:
+    return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def make_directory(directory: Path) -> None:
@@ -191,6 +225,23 @@ def make_directory(directory: Path) -> None:
         directory.mkdir(exist_ok=True)
     except FileExistsError:
         raise NotADirectoryError(errno.ENOTDIR, "A file has the place of this directory", str(directory)) from None
+
+
+def _close_object(path: Path, file: files.Filled) -> None:
+    """On a mount the upload ends here: its error is the write's, and only now does it say how much it holds."""
+    os.close(file.fd)
+    _compare(path, file)
+
+
+def _compare(path: Path, file: files.Filled) -> None:
+    if (size := path.stat().st_size) != file.size_bytes:
+        raise OSError(errno.EIO, f"{file.size_bytes} bytes were written but the file holds {size}", str(path))
+
+
+def _close(fds: Iterable[int]) -> None:
+    for fd in fds:
+        with suppress(OSError):
+            os.close(fd)
 
 
 def _remove(half_written: Path) -> None:

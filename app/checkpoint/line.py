@@ -43,6 +43,7 @@ class Line:
     _verified: set[CheckpointName] = field(default_factory=set[CheckpointName])
     _resumed_from: CheckpointName | None = None
     _tries: dict[int, int] = field(default_factory=dict[int, int])
+    _kept: writer.Kept = field(default_factory=writer.Kept)
 
     def resume(self, *, ever_committed: bool, into: Into | None = None, ahead: Ahead | None = None) -> Loaded | None:
         """The newest checkpoint that verifies; see resume.py for what it raises, reader.py for `into` and `ahead`."""
@@ -52,6 +53,7 @@ class Line:
         loaded = search.newest(ever_committed=ever_committed)
         if loaded:
             self.resumed_from(loaded.name)
+            self._kept.known.learn(loaded.head)
         else:
             filling.refuse_what_is_half_filled()
         return loaded
@@ -65,7 +67,9 @@ class Line:
         self, step: int, state: Encoded, origin: Origin, before_publish: Callable[[], None] = lambda: None
     ) -> CheckpointName:
         """Write and announce the state after `step` steps. Raises OSError (nothing was announced) and Superseded."""
-        return self.commit_by(step, lambda name: writer.commit(self.store, name, state, origin, before_publish))
+        return self.commit_by(
+            step, lambda name: writer.commit(self.store, name, state, origin, before_publish, kept=self._kept)
+        )
 
     def commit_by(self, step: int, write: Callable[[CheckpointName], object]) -> CheckpointName:
         """Have `write` write and announce a checkpoint under the name it is given; what it raises ends the save."""

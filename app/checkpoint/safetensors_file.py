@@ -2,19 +2,17 @@
 
 Format (https://github.com/huggingface/safetensors#format): 8 bytes little-endian header length, the header's JSON
 padded with spaces, then the tensors' bytes without holes. Any safetensors reader opens it. The header is written here
-rather than by the library because the bytes must pass by in chunks, to be summed on their way.
+rather than by the library because the bytes must pass by in blocks (blocks.py), to be summed on their way.
 """
 
 from __future__ import annotations
 
-import json
 import struct
-from typing import TYPE_CHECKING, Any
-
-from app.checkpoint.store import CHUNK_BYTES
+from json.encoder import encode_basestring_ascii
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from app.checkpoint.codec import Blob
 
@@ -29,37 +27,21 @@ _DTYPES = {
 """Others (complex, newer float8) are stored as U8; the manifest's table has their dtype."""
 
 
-def entry(blob: Blob, begin: int) -> dict[str, Any]:
-    """A tensor's line in the header, its bytes beginning at `begin` of the data section."""
-    known = _DTYPES.get(blob.dtype)
-    shape = list(blob.shape) if known else [blob.size_bytes]
-    return {"dtype": known or "U8", "shape": shape, "data_offsets": [begin, begin + blob.size_bytes]}
-
-
-def layout(blobs: Sequence[Blob]) -> list[int]:
-    """Where each blob's bytes begin in the data section."""
-    begins, at = list[int](), 0
-    for blob in blobs:
-        begins.append(at)
-        at += blob.size_bytes
-    return begins
-
-
-def header(blobs: Sequence[Blob]) -> bytes:
-    """Length and header, padded so that the data section begins aligned."""
-    entries = {blob.path: entry(blob, begin) for blob, begin in zip(blobs, layout(blobs), strict=True)}
-    text = json.dumps(entries, separators=(",", ":")).encode()
+def header(blobs: Sequence[Blob], sizes: Sequence[int], begins: Sequence[int], members: Iterable[int]) -> bytes:
+    """Length and header of those `members` of the blobs; the data section that follows begins aligned."""
+    entries = ",".join(
+        f"{encode_basestring_ascii(blobs[index].path)}:{_entry(blobs[index], begins[index], sizes[index])}"
+        for index in members
+    )
+    text = f"{{{entries}}}".encode()
     text += b" " * (-(len(text) + 8) % _ALIGNMENT)
     return struct.pack("<Q", len(text)) + text
 
 
-def chunks(blobs: Sequence[Blob]) -> Iterator[memoryview]:
-    """The whole file, in pieces of at most CHUNK_BYTES."""
-    yield memoryview(header(blobs))
-    for blob in blobs:
-        data = blob.data().cast("B")
-        for begin in range(0, data.nbytes, CHUNK_BYTES):
-            yield data[begin : begin + CHUNK_BYTES]
+def _entry(blob: Blob, begin: int, size: int) -> str:
+    known = _DTYPES.get(blob.dtype)
+    shape = ",".join(map(str, blob.shape)) if known else size
+    return f'{{"dtype":"{known or "U8"}","shape":[{shape}],"data_offsets":[{begin},{begin + size}]}}'
 
 
 def data_section(file: memoryview) -> memoryview:

@@ -61,9 +61,10 @@ class Store(Protocol):
         ...
 
     def create(self, name: str, chunks: Iterable[memoryview]) -> Written:
-        """Write a new object. When this returns it is durable, closed and of the size that was written.
+        """Write a new object. When this returns it is whole and of the size that was written.
 
-        A chunk is only read until the next one is asked for: its memory may be used again then.
+        It is durable when this returns or, on a disk, when a later `publish` comes to its last look. A chunk is read
+        only until the next one is asked for: its memory may be used again then.
         """
         ...
 
@@ -75,7 +76,7 @@ class Store(Protocol):
         ...
 
     def replace(self, name: str, content: bytes) -> None:
-        """Write a small object over whatever is there."""
+        """Write a small object over whatever is there; a machine that loses power may lose it."""
         ...
 
     def delete(self, name: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from app.checkpoint.store import Kinds, fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 
 class Place(NamedTuple):
@@ -40,7 +40,8 @@ class Table:
 
     def encode(self) -> bytes:
         """As format 2."""
-        return join(self.tree, columns(self.places))
+        turned = list(zip(*self.places, strict=True)) or [()] * len(_COLUMNS)
+        return join(self.tree, columns(*turned))
 
     @classmethod
     def decode(cls, content: bytes, version: int) -> Table:
@@ -52,9 +53,8 @@ class Table:
         return cls(found["tree"], rows)
 
 
-def columns(places: Iterable[Place]) -> bytes:
-    """The JSON of the tensors' columns. It depends on the layout alone and may be kept from save to save."""
-    turned = list(zip(*places, strict=True)) or [()] * len(_COLUMNS)
+def columns(*turned: Sequence[object]) -> bytes:
+    """The JSON of the tensors' columns, which are in the order of Place's fields. It may be kept from save to save."""
     return _dumps(dict(zip(_COLUMNS, turned, strict=True)))
 
 

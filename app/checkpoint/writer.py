@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import errno
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import crc32c
 
-from app.checkpoint import epochs, safetensors_file
+from app.checkpoint import blocks, epochs, frozen
+from app.checkpoint.frozen import BY_STORE, SIZE_ONLY, Known, Vanished, WrittenShard
+from app.checkpoint.layout import PARALLEL, SHARD_BYTES, Layout, ShardPlan, blobs_of, layout
 from app.checkpoint.manifest import Head, Manifest, Shard
-from app.checkpoint.table import Place, Table
+from app.checkpoint.table import join
 from app.clock import now_rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from app.checkpoint.codec import Blob, Encoded
+    from app.checkpoint.codec import Encoded
     from app.checkpoint.names import CheckpointName
     from app.checkpoint.store import Store
-
-SHARD_BYTES = 256 * 2**20
-PARALLEL = 4
-"""A bucket mount stages a fifth open file in memory."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +34,23 @@ class Origin:
     resumed_from: str | None = None
 
 
+@dataclass
+class Kept:
+    """What a line's saves leave for the next one."""
+
+    layout: Layout | None = None
+    known: Known = field(default_factory=Known)
+
+
 def commit(
     store: Store,
     name: CheckpointName,
     state: Encoded,
     origin: Origin,
     before_publish: Callable[[], None] = lambda: None,
+    *,
+    kept: Kept | None = None,
+    shard_bytes: int | None = None,
 ) -> Manifest:
     """Write `state` under `name`. Once this returns it is durable and found; if it raises, nothing was announced.
 
@@ -48,28 +58,41 @@ def commit(
 
     Raises OSError, and Superseded when a newer attempt works on the line.
     """
-    groups = _into_shards(state.blobs)
-    written = write_shards(store, name, [safetensors_file.chunks(group) for group in groups])
-    table = _table(state, groups).encode()
-    return publish(store, name, written, table, origin=origin, before_publish=before_publish)
-
-
-@dataclass(frozen=True)
-class WrittenShard:
-    shard: Shard
-    by_store: bool
-    """The store's own checksum was there to agree."""
+    kept = kept or Kept()
+    kept.layout = plan = layout(state, kept.layout, shard_bytes or SHARD_BYTES)
+    table = join(state.tree, plan.columns)
+    done = dict[int, WrittenShard]()
+    while True:
+        missing = [index for index in range(len(plan.shards)) if index not in done]
+        images = [(name.shard(index), plan.shards[index]) for index in missing]
+        shards = _in_parallel([partial(_write_or_refer, store, *image, state, kept.known) for image in images])
+        done |= dict(zip(missing, shards, strict=True))
+        referred = [each.shard for each in done.values() if not each.shard.name.startswith(name.shards)]
+        look = partial(frozen.look, store, referred)
+        written = [done[index] for index in range(len(plan.shards))]
+        try:
+            manifest = publish(store, name, written, table, origin=origin, before_publish=_both(look, before_publish))
+        except Vanished as gone:
+            kept.known.forget(gone.names)
+            done = {index: each for index, each in done.items() if each.shard.name not in gone.names}
+            continue
+        try:
+            look()
+        except Vanished as gone:
+            kept.known.forget(gone.names)
+            store.delete(name.manifest)
+            raise frozen.vanished_after_all(name.manifest, gone) from gone
+        kept.known.learn(manifest.head)
+        return manifest
 
 
 def write_shards(
     store: Store, name: CheckpointName, contents: Sequence[Iterator[memoryview]], suffix: str = "safetensors"
 ) -> list[WrittenShard]:
     """Each durable and summed, several at a time. Raises OSError, and whatever reading the contents raises."""
-    named = [(store, name.shard(index, suffix), content) for index, content in enumerate(contents)]
-    if len(named) < 2:
-        return [_write_shard(*each) for each in named]
-    with ThreadPoolExecutor(min(PARALLEL, len(named)), thread_name_prefix="shard") as pool:
-        return [done.result() for done in [pool.submit(_write_shard, *each) for each in named]]
+    return _in_parallel(
+        [partial(_write_shard, store, name.shard(index, suffix), content) for index, content in enumerate(contents)]
+    )
 
 
 def publish(
@@ -91,7 +114,7 @@ def publish(
         identity=origin.identity,
         environment=origin.environment,
         resumed_from=origin.resumed_from,
-        checked="size+crc32c" if written and all(each.by_store for each in written) else "size",
+        checked=BY_STORE if written and all(each.by_store for each in written) else SIZE_ONLY,
         shards=tuple(each.shard for each in written),
         files=files,
     )
@@ -109,17 +132,30 @@ def publish(
     return manifest
 
 
-def _into_shards(blobs: Sequence[Blob]) -> list[list[Blob]]:
-    """In order, each shard up to SHARD_BYTES (one larger tensor gets a shard of its own)."""
-    groups: list[list[Blob]] = []
-    room = 0
-    for blob in blobs:
-        if not groups or blob.size_bytes > room:
-            groups.append([])
-            room = SHARD_BYTES
-        groups[-1].append(blob)
-        room -= blob.size_bytes
-    return groups
+def _in_parallel(tasks: Sequence[Callable[[], WrittenShard]]) -> list[WrittenShard]:
+    if len(tasks) < 2:
+        return [task() for task in tasks]
+    with ThreadPoolExecutor(min(PARALLEL, len(tasks)), thread_name_prefix="shard") as pool:
+        return [future.result() for future in [pool.submit(task) for task in tasks]]
+
+
+def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def call() -> None:
+        first()
+        second()
+
+    return call
+
+
+def _write_or_refer(store: Store, name: str, plan: ShardPlan, state: Encoded, known: Known) -> WrittenShard:
+    blobs = blobs_of(plan, state)
+    if plan.frozen and plan.size_bytes in known.sizes():
+        checksum = 0
+        for chunk in blocks.stream(plan.header, blobs):
+            checksum = crc32c.crc32c(chunk, checksum)
+        if found := known.find(plan.size_bytes, f"{checksum:08x}"):
+            return found
+    return _write_shard(store, name, blocks.stream(plan.header, blobs))
 
 
 def _write_shard(store: Store, name: str, content: Iterator[memoryview]) -> WrittenShard:
@@ -136,14 +172,3 @@ def _write_shard(store: Store, name: str, content: Iterator[memoryview]) -> Writ
     if stored.crc32c not in (None, shard.crc32c):
         raise OSError(errno.EIO, f"crc32c {shard.crc32c} was written but the store holds {stored.crc32c}", name)
     return WrittenShard(shard, stored.crc32c is not None)
-
-
-def _table(state: Encoded, groups: Sequence[Sequence[Blob]]) -> Table:
-    return Table(
-        state.tree,
-        [
-            Place(blob.path, blob.kind, blob.dtype, blob.shape, shard, begin)
-            for shard, group in enumerate(groups)
-            for blob, begin in zip(group, safetensors_file.layout(group), strict=True)
-        ],
-    )

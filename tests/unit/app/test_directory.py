@@ -81,12 +81,13 @@ def test_a_failed_write_leaves_no_open_file_and_raises(store):
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_on_a_disk_file_and_directories_are_synced_before_the_link(tmp_path, monkeypatch):
+def test_on_a_disk_shards_and_each_directory_once_are_synced_before_the_link(tmp_path, monkeypatch):
     done: list[str] = []
     fsync, link = os.fsync, os.link
 
     def noting_fsync(fd: int) -> None:
-        done.append("directory" if stat.S_ISDIR(os.fstat(fd).st_mode) else "file")
+        path = Path(f"/proc/self/fd/{fd}").readlink()
+        done.append(str(path.relative_to(tmp_path.parent)) if stat.S_ISDIR(os.fstat(fd).st_mode) else "file")
         fsync(fd)
 
     def noting_link(*args: object, **kwargs: object) -> None:
@@ -95,10 +96,15 @@ def test_on_a_disk_file_and_directories_are_synced_before_the_link(tmp_path, mon
 
     monkeypatch.setattr(os, "fsync", noting_fsync)
     monkeypatch.setattr(os, "link", noting_link)
-    DirectoryStore(tmp_path, Medium.DISK).publish("checkpoints/a.json", b"{}")
+    store = DirectoryStore(tmp_path, Medium.DISK)
+    store.create("shards/a/000", chunks(b"1"))
+    store.create("shards/a/001", chunks(b"2"))
+    store.publish("checkpoints/a.json", b"{}")
+    root = tmp_path.name
     at = done.index("link")
-    assert done[at - 1] == "file"
-    assert done[at + 1 :] == ["directory"]
+    directories = [root, f"{root}/shards", f"{root}/shards/a"]
+    assert sorted(done[:at]) == sorted(["file", "file", "file", *directories])
+    assert done[at + 1 :] == [f"{root}/checkpoints"]
     assert list((tmp_path / STAGING).iterdir()) == []
 
 

@@ -35,7 +35,7 @@ def test_format_1_with_a_row_a_tensor_is_still_read():
 
 
 def test_columns_may_be_kept_and_joined_with_another_tree():
-    assert Table.decode(join({"step": 4}, columns(PLACES)), 2) == Table({"step": 4}, PLACES)
+    assert Table.decode(join({"step": 4}, columns(*zip(*PLACES, strict=True))), 2) == Table({"step": 4}, PLACES)
 
 
 def test_a_column_that_this_version_does_not_know_is_ignored():

@@ -1,0 +1,147 @@
+"""The bytes of many tensors, in order, through one small block of memory: what a shard's file is written from.
+
+A save needs no memory but its blocks. They begin at a page, so that a store may write them past the page cache
+(O_DIRECT), and are kept from save to save, because the first touch of fresh memory costs as much as copying into it.
+
+Where values lie back to back in memory (a staged snapshot), they are copied as one. Copies that take a microsecond keep
+Python's lock: giving it away ten thousand times would mean waiting ten thousand times for a training loop to return it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from contextlib import contextmanager
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator
+
+    from app.checkpoint.codec import Blob
+
+BLOCK_BYTES = 4 * 2**20
+KEPT = 4
+"""Blocks that stay for the next save: as many as a save has open files."""
+_SHORT_COPY_BYTES = 64 * 2**10
+
+Piece = tuple[int, int, object]
+"""Address and length of bytes in host memory, and what keeps them there."""
+
+
+class Block:
+    """Page-aligned memory. Shared between forks, because a private page must not be forked while O_DIRECT reads it."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, BLOCK_BYTES)
+        self.view = memoryview(self._memory)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+
+
+_kept = list[Block]()
+os.register_at_fork(after_in_child=_kept.clear)
+
+
+@contextmanager
+def borrowed() -> Generator[Block]:
+    """A block for one thread."""
+    try:
+        block = _kept.pop()
+    except IndexError:
+        block = Block()
+    try:
+        yield block
+    finally:
+        if len(_kept) < KEPT:
+            _kept.append(block)
+
+
+def stream(header: bytes, blobs: Iterable[Blob]) -> Iterator[memoryview]:
+    """`header` and then each blob's bytes, in pieces of BLOCK_BYTES of which the last may be shorter.
+
+    A piece is valid until the next one is asked for.
+    """
+    with borrowed() as block:
+        at = 0
+        for address, size, _owner in _joined(chain([_of_bytes(header)], pieces(blobs))):
+            done = 0
+            while done < size:
+                count = min(size - done, BLOCK_BYTES - at)
+                copy = _copy_short if count <= _SHORT_COPY_BYTES else _copy_long
+                copy(block.address + at, address + done, count)
+                done += count
+                at += count
+                if at == BLOCK_BYTES:
+                    yield block.view
+                    at = 0
+        if at:
+            yield block.view[:at]
+
+
+def pieces(blobs: Iterable[Blob]) -> Iterator[Piece]:
+    """Row-major little-endian bytes of each blob, in order.
+
+    In place where the value is contiguous in host memory; copies of at most BLOCK_BYTES at a time elsewhere.
+    """
+    for blob in blobs:
+        if blob.kind == "array":
+            yield _of_array(blob.value)
+            continue
+        value = blob.value.detach()  # an alias: `parameter.data = ...` must not take the memory away in the middle
+        if value.is_cpu and value.is_contiguous() and not (value.is_neg() or value.is_conj()):
+            yield value.data_ptr(), value.nbytes, value
+        else:
+            for part in _parts(value):
+                host = part.cpu().resolve_conj().resolve_neg().contiguous()
+                yield host.data_ptr(), host.nbytes, host
+
+
+def _joined(found: Iterable[Piece]) -> Iterator[Piece]:
+    """Neighbours in memory as one piece."""
+    begin, size, owners = 0, 0, list[object]()
+    for address, length, owner in found:
+        if address == begin + size and size < BLOCK_BYTES:  # or copies that happen to touch would pile up
+            size += length
+            owners.append(owner)
+        elif length:
+            if size:
+                yield begin, size, owners
+            begin, size, owners = address, length, [owner]
+    if size:
+        yield begin, size, owners
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """Of a tensor, along its first dimensions, so that one after the other they are its row-major order."""
+    if value.nbytes <= BLOCK_BYTES or value.dim() == 0:
+        yield value
+    elif len(value) == 1:
+        yield from _parts(value[0])
+    else:
+        rows = max(1, BLOCK_BYTES * len(value) // value.nbytes)
+        for part in value.split(rows):
+            yield from _parts(part)
+
+
+def _of_array(value: Any) -> Piece:
+    import numpy as np
+
+    array = np.ascontiguousarray(value)
+    return array.__array_interface__["data"][0], array.nbytes, array
+
+
+def _of_bytes(content: bytes) -> Piece:
+    held = (ctypes.c_char * len(content)).from_buffer_copy(content)
+    return ctypes.addressof(held), len(content), held
+
+
+def _memmove(library: ctypes.CDLL) -> Any:
+    function = library.memmove
+    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+    function.restype = None
+    return function
+
+
+_copy_short = _memmove(ctypes.PyDLL(None))
+_copy_long = _memmove(ctypes.CDLL(None))
