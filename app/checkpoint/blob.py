@@ -34,6 +34,8 @@ class Blob:
 
     def data(self) -> memoryview:
         """Row-major little-endian bytes; a copy only where the value is not contiguous or not in host memory."""
+        if not self.value.nbytes:  # it may have strides that no view of its bytes can have
+            return memoryview(b"")
         if self.kind == "array":
             import numpy as np
 

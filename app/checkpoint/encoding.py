@@ -69,27 +69,27 @@ class _Encoder:
         return forms
 
     def node(self, value: Any, path: str) -> Any:
-        form = self._forms.get(type(value))
-        return form(value, path) if form else self._other(value, path)
+        return self._forms.get(type(value), self._other)(value, path)
 
     def _tensor(self, value: Any, path: str) -> Any:
-        name = self._names.get(value.dtype)
-        if name is None or value.layout is not self._strided or value.is_nested:
-            raise refused.unsavable(value, path)
-        try:
-            address = value.data_ptr()
-        except RuntimeError:
+        try:  # a tensor of another kind has no address, or no shape
+            name, shape, address = self._names[value.dtype], value.shape, value.data_ptr()
+        except (KeyError, RuntimeError):
             raise refused.unsavable(value, path) from None
+        if value.layout is not self._strided:
+            raise refused.unsavable(value, path)
+        index = len(self.blobs)
         if not address:
             if value.is_meta or value.numel():
                 raise refused.unsavable(value, path)
-        elif (first := self._tensors.setdefault(address, len(self.blobs))) != len(self.blobs):
+        elif (first := self._tensors.setdefault(address, index)) != index:
             others = self._more.setdefault(address, [])
-            for index in (first, *others):
-                if kinds.is_same(self.blobs[index].value, value):
-                    return {"$tensor": index}
-            others.append(len(self.blobs))
-        return {"$tensor": self._place(path, "tensor", name, tuple(value.shape), value)}
+            for each in (first, *others):
+                if kinds.is_same(self.blobs[each].value, value):
+                    return {"$tensor": each}
+            others.append(index)
+        self._place(path, "tensor", name, shape, value)
+        return {"$tensor": index}
 
     def _array(self, value: Any, path: str) -> Any:
         form = kinds.array_form(value)
@@ -116,7 +116,10 @@ class _Encoder:
             return {"$dict": self._pairs(value, path)}
         prefix = f"{path}/" if path else ""
         self._enter(value, path)
-        found = {key: self.node(item, prefix + key) for key, item in value.items()}
+        found = dict[str, Any]()
+        for key, item in value.items():  # as `node`, without a call for each
+            form = self._forms.get(type(item), self._other)
+            found[key] = form(item, prefix + key)
         self._above.pop()
         return found
 

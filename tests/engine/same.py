@@ -54,6 +54,8 @@ def _first(pairs: Any, path: str) -> str | None:
 
 
 def _bits(tensor: torch.Tensor) -> tuple[Any, ...]:
+    if not tensor.numel():
+        return tensor.dtype, tensor.shape
     flat = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
     return tensor.dtype, tensor.shape, flat.view(torch.uint8).numpy().tobytes()
 
