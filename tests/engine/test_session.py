@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -134,3 +135,19 @@ def test_the_last_two_verified_checkpoints_stay_through_every_save(tmp_path):
                 seen.append(steps_on(tmp_path))
     assert steps_on(tmp_path) == [8, 9]
     assert all(len(present) >= 2 for present in seen[2:])
+
+
+def test_the_resume_line_says_how_many_steps_an_attempt_lost_that_could_tell_where_it_ended(
+    tmp_path, capfd, monkeypatch
+):
+    monkeypatch.setenv("CLOUD_RUN_JOB", "job")
+    Loop().run(tmp_path, every=4, kill_at=7)  # an error: the ledger knows the step
+    Loop().run(tmp_path, total=8)
+    lines = [json.loads(line) for line in capfd.readouterr().out.splitlines() if '"lost_steps"' in line]
+    assert [(line["step"], line["lost_steps"]) for line in lines] == [(4, 3)]
+
+
+@pytest.mark.parametrize("wrong", [{"snapshot": "lazy"}, {"snapshot": "direct"}, {"keep_every": 0}])
+def test_a_way_to_save_that_does_not_exist_is_refused(wrong):
+    with pytest.raises(ValueError, match="must be"):
+        session(total_steps=1, **wrong)
