@@ -34,7 +34,7 @@ class Blob:
 
     def data(self) -> memoryview:
         """Row-major little-endian bytes; a copy only where the value is not contiguous or not in host memory."""
-        if not self.value.nbytes:  # it may have strides that no view of its bytes can have
+        if not self.value.nbytes:
             return memoryview(b"")
         if self.kind == "array":
             import numpy as np
@@ -43,8 +43,9 @@ class Blob:
             return memoryview(cast("Any", array.view(np.uint8)))
         import torch
 
-        host = self.value.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
-        return memoryview(host.view(torch.uint8).numpy())
+        host = self.value.detach().cpu().resolve_conj().resolve_neg().contiguous()
+        flat = host.as_strided((host.numel(),), (1,))  # one element may have any stride, and then has no view as bytes
+        return memoryview(flat.view(torch.uint8).numpy())
 
     def copied(self) -> Blob:
         """The same with bytes of its own, so that training may go on while they are written."""

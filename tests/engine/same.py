@@ -56,8 +56,8 @@ def _first(pairs: Any, path: str) -> str | None:
 def _bits(tensor: torch.Tensor) -> tuple[Any, ...]:
     if not tensor.numel():
         return tensor.dtype, tensor.shape
-    flat = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
-    return tensor.dtype, tensor.shape, flat.view(torch.uint8).numpy().tobytes()
+    flat = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    return tensor.dtype, tensor.shape, flat.as_strided((flat.numel(),), (1,)).view(torch.uint8).numpy().tobytes()
 
 
 def _told(tensor: torch.Tensor) -> str:

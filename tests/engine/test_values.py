@@ -38,7 +38,8 @@ def test_every_dtype_that_torch_has_is_saved_exactly_or_refused_with_its_path(st
     raw = torch.arange(12 * dtype.itemsize, dtype=torch.uint8)
     tensor = (raw % 2 if dtype is torch.bool else raw).view(dtype).reshape(3, 4)
     state = {"t": tensor, "turned": tensor.T, "part": tensor[1:, ::2], "0-d": tensor[0, 0], "none": tensor[:0]}
-    state["none of every second"] = tensor[:0, 0][::2]
+    state |= {"none of every second": tensor[:0, 0][::2], "one of every second": tensor[:1, :1][::2, ::2]}
+    state["one by odd strides"] = tensor.as_strided((1, 1), (7, 3))
     state["spread"] = tensor[:1].expand(2, 4)
     assert difference(round_trip(store, state), state) is None
 
