@@ -54,6 +54,7 @@ def sound() -> dict[str, bytes]:
         (manifest,) = (name for name in store.objects if name.startswith(f"{CHECKPOINTS}{30:012d}"))
         store.objects[manifest] = store.objects[manifest].replace(b'"test"', b'"tost"')
         assert resumed(store) == 20
+    assert files_of(store.objects, 10) & files_of(store.objects, 20), "a shard that both refer to"
     return store.objects
 
 

@@ -7,6 +7,7 @@ gets a folder of its own, and a line in states.py.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from app import ledger
@@ -30,7 +31,7 @@ def make(folder: Path) -> None:
         record = ledger.Ledger.open(store, Task(folder))
         line = Line(store, record.attempt)
         for step in steps:
-            line.commit(step, codec.encode({**STATES[folder.name](), "step": step} if step == STEP else step), ORIGIN)
+            line.commit(step, _encoded(folder.name, step), ORIGIN)
             record.durable(step, step)
         record.end(ExitCode.HANDED_OFF, Reason.HANDED_OFF, steps[-1])
     (damaged,) = folder.glob(f"checkpoints/{STEP + 10:012d}-*.json")
@@ -38,6 +39,15 @@ def make(folder: Path) -> None:
     Resumer(store, str(record.attempt)).newest(ever_committed=True)
     line.finish({"format": 1, "step": STEP, "total_steps": STEP, "identity": ORIGIN.identity})
     (folder / ".staging").rmdir()
+
+
+def _encoded(name: str, step: int) -> codec.Encoded:
+    """Only the newest sound step holds every kind of value, except where it is about what steps have in common."""
+    if step != STEP and not name.endswith("-frozen"):
+        return codec.encode(step)
+    encoded = codec.encode({**STATES[name](), "step": step})
+    frozen = (index for index, blob in enumerate(encoded.blobs) if blob.path.startswith("frozen/"))
+    return replace(encoded, frozen=frozenset(frozen))
 
 
 if __name__ == "__main__":

@@ -111,6 +111,18 @@ def format_2() -> dict[str, Any]:
     }
 
 
+def format_2_frozen() -> dict[str, Any]:
+    """Some of it lies in shards of the checkpoint before."""
+    shared = torch.arange(3.0)
+    return {
+        "step": STEP,
+        "rng": {"python": random.Random(3).getstate()},
+        "frozen": {"weight": torch.arange(64.0).reshape(8, 8), "scale": np.float32(2), "bias": torch.ones(8)},
+        "trained": torch.full((5,), 0.5),
+        "tied": {"a": shared, "b": shared},
+    }
+
+
 def _tensor(dtype: str) -> torch.Tensor:
     """Two rows of three values with bytes 0, 1, 2, ... (0 and 1 in turn for bool)."""
     kind = getattr(torch, dtype)
@@ -123,5 +135,9 @@ def _array(dtype: str) -> np.ndarray[Any, Any]:
     return (raw % 2 if dtype == "bool" else raw).view(dtype).reshape(2, 3)
 
 
-STATES: dict[str, Callable[[], dict[str, Any]]] = {"format-1": format_1, "format-2": format_2}
+STATES: dict[str, Callable[[], dict[str, Any]]] = {
+    "format-1": format_1,
+    "format-2": format_2,
+    "format-2-frozen": format_2_frozen,
+}
 """Folder of a golden line -> the state of its step STEP."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from pathlib import Path
 
@@ -20,6 +21,7 @@ HERE = Path(__file__).parent
 SEALED = {
     "format-1": "ef48603042fd9a6d1e082acf0c1abb4c021863ecc930aa714437139782a1276a",
     "format-2": "4ad57e2ab18d0038940fe18f27ae05d17fce5b07591cc518e11bd4bd6c0f3d93",
+    "format-2-frozen": "15c6a5f6bb3368b8b6db556e380df951fbebbb3bc4971535fc03f5bb9835cc82",
 }
 """SHA-256 over every file's name and bytes: a golden line made again would prove nothing about old checkpoints."""
 
@@ -48,6 +50,12 @@ def test_its_ledger_and_its_end_are_understood(line):
     assert done is not None
     assert (done["step"], done["identity"]) == (STEP, {"workload": "golden"})
     assert len(list((line / "quarantine").iterdir())) == 1
+
+
+def test_the_frozen_line_refers_to_shards_of_the_checkpoint_before():
+    (manifest,) = (HERE / "format-2-frozen/checkpoints").glob(f"{STEP:012d}-*.json")
+    shards = [shard["name"] for shard in json.loads(manifest.read_text().splitlines()[1])["shards"]]
+    assert {name.removeprefix("shards/")[:12] for name in shards} == {f"{10:012d}", f"{STEP:012d}"}
 
 
 @pytest.mark.parametrize("name", STATES)
