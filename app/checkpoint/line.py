@@ -10,9 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app import logs
-from app.checkpoint import reader, retention, summed, writer
+from app.checkpoint import reader, summed, writer
+from app.checkpoint.manifest import Manifest
 from app.checkpoint.meaning import refuse_senseless
 from app.checkpoint.names import CHECKPOINTS, DONE, LATEST, CheckpointName
+from app.checkpoint.pruning import Pruning
 from app.checkpoint.resume import Filling, Resumer
 from app.checkpoint.store import Kinds, document
 from app.clock import now_rfc3339
@@ -40,10 +42,15 @@ class Line:
     """Between tries to read; replaced in tests."""
     check: Callable[[Loaded], None] = refuse_senseless
     """Raises Damaged for a state that decodes and makes no sense."""
+    keep_every: int | None = None
+    """One checkpoint of every so many steps stays besides."""
     _verified: set[CheckpointName] = field(default_factory=set[CheckpointName])
     _resumed_from: CheckpointName | None = None
     _tries: dict[int, int] = field(default_factory=dict[int, int])
     _kept: writer.Kept = field(default_factory=writer.Kept)
+
+    def __post_init__(self) -> None:
+        self._pruning = Pruning(self.store, self.attempt, self.keep, self.keep_every)
 
     def resume(self, *, ever_committed: bool, into: Into | None = None, ahead: Ahead | None = None) -> Loaded | None:
         """The newest checkpoint that verifies; see resume.py for what it raises, reader.py for `into` and `ahead`."""
@@ -54,6 +61,7 @@ class Line:
         if loaded:
             self.resumed_from(loaded.name)
             self._kept.known.learn(loaded.head)
+            self._pruning.heads.learn(loaded.name, loaded.head)
         else:
             filling.refuse_what_is_half_filled()
         return loaded
@@ -77,11 +85,13 @@ class Line:
         self._tries[step] = save_try + 1
         name = CheckpointName.of(self.attempt, step, save_try)
         try:
-            write(name)
+            made = write(name)
         except Exception:
             self._clear_away(name)
             raise
         self._verified.add(name)
+        if isinstance(made, Manifest):
+            self._pruning.heads.learn(name, made.head)
         self._after_commit(name)
         return name
 
@@ -99,25 +109,11 @@ class Line:
         }
         try:
             self.store.replace(LATEST, json.dumps(hint).encode())
-            present = [
-                found for entry in self.store.list(CHECKPOINTS) if (found := CheckpointName.of_manifest(entry.name))
-            ]
-            doomed = retention.expendable(present, self._verified, self.keep, self._resumed_from, self.attempt)
-            retention.prune(self.store, self.attempt, doomed)
-            self._verified.difference_update(doomed)
-            if len(self._verified) >= self.keep:
-                self._sweep(name)
+            self._pruning.after(name, self._verified, self._resumed_from)
         except OSError as error:
             logs.warning(
                 f"Checkpoint {name} is safe, but pruning older ones failed: {error}. The next save tries again."
             )
-
-    def _sweep(self, name: CheckpointName) -> None:
-        now = max(
-            (entry.modified_s for entry in self.store.list(CHECKPOINTS) if entry.name == name.manifest), default=0
-        )
-        if removed := retention.sweep(self.store, self.attempt, now):
-            logs.info(f"Removed {len(removed)} shards that killed saves had left behind.")
 
     def _clear_away(self, name: CheckpointName) -> None:
         """Free the bytes of a failed save, unless its manifest may have come into being after all."""

@@ -2,10 +2,13 @@
 
 Only checkpoints that this attempt verified count: those it committed, and the one it loaded. Whatever ranks below the
 `keep` newest of them may go; whatever ranks above, or lies between, stays. So with fewer than `keep` verified ones
-nothing is deleted, and the last two verified are never touched (keep >= 2).
+nothing is deleted, and the last two verified are never touched (keep >= 2). Of every `keep_every` steps one checkpoint
+stays besides, whichever attempt wrote it.
 
 A manifest goes before its shards: a kill in between leaves bytes that nothing refers to, never a checkpoint that lost
-its bytes. Those orphans go by age, measured with the store's own timestamps.
+its bytes. A shard goes only when no manifest that is there needs it, be it of its own checkpoint or of a later one that
+refers to it; while the head of one of them cannot be read, none goes. What a killed attempt left behind goes by age,
+measured with the store's own timestamps.
 """
 
 from __future__ import annotations
@@ -13,11 +16,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.checkpoint import epochs
-from app.checkpoint.names import CHECKPOINTS, SHARDS, Attempt, CheckpointName
+from app.checkpoint.names import CHECKPOINTS, QUARANTINE, SHARDS, Attempt, CheckpointName
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable
 
+    from app.checkpoint.heads import Heads
     from app.checkpoint.store import Entry, Store
 
 ORPHAN_AGE_S = 3600.0
@@ -41,34 +45,78 @@ def expendable(
     return sorted(name for name in present if name < kept[-1] and name != spared)
 
 
-def prune(store: Store, own: Attempt, doomed: Sequence[CheckpointName]) -> None:
-    """Delete these, looking before each whether a newer attempt took over. Raises OSError, Superseded."""
+def milestones(present: Iterable[CheckpointName], every: int, heads: Heads) -> set[CheckpointName]:
+    """Of each step that is a multiple of `every` the newest checkpoint that is whole and not in quarantine.
+
+    They are not read again: what they hold was verified when it was written. Raises OSError.
+    """
+    quarantined = {CheckpointName.of_record(entry.name) for entry in heads.store.list(QUARANTINE)}
+    newest = dict[int, CheckpointName]()
+    for name in sorted(present):
+        if name.step % every == 0 and name not in quarantined and heads.of(name):
+            newest[name.step] = name
+    return set(newest.values())
+
+
+def prune(store: Store, own: Attempt, doomed: Iterable[CheckpointName]) -> None:
+    """Delete these manifests, looking before each whether a newer attempt took over. Raises OSError, Superseded."""
     for name in doomed:
         epochs.refuse_if_superseded(store, own)
         store.delete(name.manifest)
-        for entry in store.list(name.shards):
-            store.delete(entry.name)
 
 
-def sweep(store: Store, own: Attempt, now_s: float) -> list[str]:
-    """Delete torn manifests' and failed saves' leftovers of earlier attempts, an hour old by the store's clock `now_s`.
+def release(own: Attempt, pruned: Collection[CheckpointName], heads: Heads) -> set[CheckpointName]:
+    """Delete the shards of checkpoints whose manifests are gone, as far as no other needs them.
 
-    Own leftovers stay: a save that is under way looks just like one that failed. Raises OSError, Superseded.
+    Returns those of which some remain. Raises OSError, Superseded.
     """
-    committed = {CheckpointName.of_manifest(entry.name) for entry in store.list(CHECKPOINTS)}
-    orphans = [
+    if not pruned:
+        return set()
+    store = heads.store
+    needed = heads.shards_of(manifests(store))
+    if needed is None:
+        return set(pruned)
+    remain = set[CheckpointName]()
+    for name in sorted(pruned):
+        for entry in store.list(name.shards):
+            if entry.name in needed:
+                remain.add(name)
+            else:
+                epochs.refuse_if_superseded(store, own)
+                store.delete(entry.name)
+    return remain
+
+
+def sweep(own: Attempt, entries: Iterable[Entry], now_s: float, heads: Heads) -> list[str]:
+    """Of `entries`, the line's shards, delete what failed saves and cut prunings of earlier attempts left behind.
+
+    If it is an hour old by the store's clock `now_s` and no manifest needs it. Own leftovers stay: a save that is under
+    way looks just like one that failed. Raises OSError, Superseded.
+    """
+    store = heads.store
+    old = [
         entry
-        for entry in store.list(SHARDS)
-        if (name := _checkpoint_of(entry)) and name not in committed and _stale(name, entry, now_s, own)
+        for entry in entries
+        if (name := _checkpoint_of(entry)) and name.attempt < own and now_s - entry.modified_s > ORPHAN_AGE_S
     ]
-    for entry in orphans:
+    if not old:
+        return []
+    present = manifests(store)
+    committed = set(present)
+    orphans = [entry.name for entry in old if _checkpoint_of(entry) not in committed]
+    needed = heads.shards_of(present) if orphans else None
+    if needed is None:
+        return []
+    removed = [name for name in orphans if name not in needed]
+    for name in removed:
         epochs.refuse_if_superseded(store, own)
-        store.delete(entry.name)
-    return [entry.name for entry in orphans]
+        store.delete(name)
+    return removed
 
 
-def _stale(name: CheckpointName, entry: Entry, now_s: float, own: Attempt) -> bool:
-    return name.attempt < own and now_s - entry.modified_s > ORPHAN_AGE_S
+def manifests(store: Store) -> list[CheckpointName]:
+    """Every checkpoint whose manifest is there, torn ones included. Raises OSError."""
+    return [name for entry in store.list(CHECKPOINTS) if (name := CheckpointName.of_manifest(entry.name))]
 
 
 def _checkpoint_of(shard: Entry) -> CheckpointName | None:

@@ -46,7 +46,9 @@ class Run:
         self._options = options
         self._start = start
         self._shutdown = shutdown
-        self._line = Line(start.store, start.ledger.attempt, options.keep, start.clock.sleep)
+        self._line = Line(
+            start.store, start.ledger.attempt, options.keep, start.clock.sleep, keep_every=options.keep_every
+        )
         self._gate: Gate[Boundary] = Gate(program.untouched_since)
         self._identity = {**of_objects(program), **options.identity}
         self._curve = Curve(options.total_steps, options.log_every, start.clock)
