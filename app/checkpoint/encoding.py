@@ -131,11 +131,7 @@ class _Encoder:
         return found
 
     def _key(self, key: Any, path: str) -> Any:
-        if _holds_tensor(key):
-            raise Unsavable(
-                f"{refused.told(path)}: a tensor is the key, and would come back as another one. Give a "
-                "state_dict(), which has numbers or names in its place"
-            )
+        refused.refuse_tensor_as_key(key, path)
         return self.node(key, f"{path} (the key)")
 
     def _items(self, value: Iterable[Any], path: str) -> list[Any]:
@@ -195,13 +191,6 @@ class _Encoder:
 
 def _itself(value: Any, _path: str) -> Any:
     return value
-
-
-def _holds_tensor(key: Any) -> bool:
-    torch = sys.modules.get("torch")
-    if isinstance(key, tuple):
-        return any(map(_holds_tensor, cast("tuple[Any, ...]", key)))
-    return torch is not None and isinstance(key, torch.Tensor)
 
 
 def _word(key: Any) -> str:

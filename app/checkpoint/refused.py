@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import sys
-from typing import Any
+from typing import Any, cast
 
 from app.checkpoint import kinds
 from app.checkpoint.blob import Unsavable
@@ -16,6 +16,19 @@ _REGISTER = 'app.checkpoint.codec.register("A_NAME_THAT_STAYS", {})'
 
 def unsavable(value: Any, path: str) -> Unsavable:
     return Unsavable(f"{told(path)}: {_why(value)}")
+
+
+def refuse_tensor_as_key(key: Any, path: str) -> None:
+    """In a tuple, too. Raises Unsavable."""
+    torch = sys.modules.get("torch")
+    if isinstance(key, tuple):
+        for each in cast("tuple[Any, ...]", key):
+            refuse_tensor_as_key(each, path)
+    elif torch is not None and isinstance(key, torch.Tensor):
+        raise Unsavable(
+            f"{told(path)}: a tensor is the key, and would come back as another one. Give a state_dict(), which has "
+            "numbers or names in its place"
+        )
 
 
 def told(path: str) -> str:
