@@ -99,7 +99,7 @@ class _Out:
 
     def write(self, chunk: memoryview) -> None:
         rest = chunk
-        if self._direct:
+        if self._direct and chunk.nbytes:
             small = not self.written and chunk.nbytes < WORTH_DIRECT_BYTES
             if self._padded or small or not _at_a_sector(chunk):
                 self._through_the_cache()
