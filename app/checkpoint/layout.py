@@ -62,6 +62,7 @@ def layout(state: Encoded, before: Layout | None = None, shard_bytes: int = SHAR
     shards, begins = [0] * len(blobs), [0] * len(blobs)
     plans = list[ShardPlan]()
     for shard, group in enumerate(groups):
+        group.sort(key=lambda index: sizes[index] % safetensors_file.LINE_BYTES != 0)  # odd ones make none lie askew
         end = 0
         for index in group:
             shards[index], begins[index] = shard, end

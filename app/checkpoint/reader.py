@@ -6,7 +6,6 @@ memory over which the tensors are then laid. Large files are read by several thr
 
 from __future__ import annotations
 
-import math
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -108,9 +107,7 @@ def _understood(manifest: Manifest) -> tuple[Table, list[list[Extent]]]:
     table = Table.decode(manifest.table, manifest.format)
     shards: list[list[Extent]] = [[] for _ in manifest.head.shards]
     for index, place in enumerate(table.places):
-        item = values.item_bytes(place)
-        extent = Extent(place.begin, math.prod(place.shape) * item, index, item)
         of_shard = shards[place.shard]
-        if extent.size:
-            of_shard.append(extent)
+        if size := values.size_bytes(place):
+            of_shard.append(Extent(place.begin, size, index))
     return table, shards

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _ALIGNMENT = 4096
 """Of the data section, so that a reader may take it past the page cache (O_DIRECT) to where it belongs."""
 
+LINE_BYTES = 64
+"""What torch aligns tensors to: read to such a place in memory as they have in the file, they need no copy."""
+
 _DTYPES = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
     "int16": "I16", "int8": "I8", "uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64", "bool": "BOOL",

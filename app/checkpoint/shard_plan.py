@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.checkpoint import pages, values
+from app.checkpoint.safetensors_file import LINE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,8 +27,6 @@ class Extent(NamedTuple):
     size: int
     line: int
     """Of the table."""
-    item: int
-    """Bytes of an element."""
 
     @property
     def end(self) -> int:
@@ -95,7 +94,7 @@ class Planner:
         target = self._targets.get(extent.line)
         if target is not None:
             memory = values.memory_of(target)
-        elif self._ready is not None and extent.begin % extent.item == 0:
+        elif self._ready is not None and extent.begin % LINE_BYTES == 0:
             self.homes[extent.line] = self._ready, extent.begin
             return
         else:

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from app.checkpoint.manifest import Unsupported
+from app.checkpoint.safetensors_file import LINE_BYTES
 
 if TYPE_CHECKING:
     from mmap import mmap
@@ -16,25 +17,17 @@ if TYPE_CHECKING:
 
     from app.checkpoint.table import Place
 
-_ALIGNMENT = 64
-"""As much as torch's own allocator gives. The last bits of a matrix or dot product depend on it (MKL's do), so a tensor
-that came back to another place would make a resumed run differ from an uninterrupted one."""
 _KEPT_BYTES = 2**20
 """A smaller array gets memory of its own: one that is kept for long must not hold its neighbours."""
 
 
-def item_bytes(place: Place) -> int:
-    """Of one element. Raises ValueError for no state of ours, Unsupported for a dtype of another torch."""
-    if place.kind == "array":
-        return _numpy_dtype(place.dtype).itemsize
-    if place.kind == "tensor":
-        return _torch_dtype(place.dtype).itemsize
-    raise ValueError(f"{place.path} is a {place.kind}")
-
-
 def size_bytes(place: Place) -> int:
-    """Raises as `item_bytes`."""
-    return math.prod(place.shape) * item_bytes(place)
+    """Raises ValueError for no state of ours, Unsupported for a dtype of another torch."""
+    if place.kind == "array":
+        return math.prod(place.shape) * _numpy_dtype(place.dtype).itemsize
+    if place.kind == "tensor":
+        return math.prod(place.shape) * _torch_dtype(place.dtype).itemsize
+    raise ValueError(f"{place.path} is a {place.kind}")
 
 
 def over(place: Place, memory: mmap, begin: int) -> Any:
@@ -48,7 +41,7 @@ def over(place: Place, memory: mmap, begin: int) -> Any:
     import torch
 
     dtype, count = _torch_dtype(place.dtype), math.prod(place.shape)
-    if begin % _ALIGNMENT:
+    if begin % LINE_BYTES:  # the last bits of a dot product depend on where its tensors lie, with MKL's at least
         raw = torch.frombuffer(memory, dtype=torch.uint8, count=count * dtype.itemsize, offset=begin)
         return raw.clone().view(dtype).view(place.shape)
     flat = torch.frombuffer(memory, dtype=dtype, count=count, offset=begin)
