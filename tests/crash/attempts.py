@@ -7,9 +7,11 @@ import mmap
 import os
 import select
 import signal
+import socket
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -36,6 +38,8 @@ class Mode:
     """MOUNT publishes by exclusive creation, so that a kill can tear a manifest."""
     shard_bytes: int | None = None
     """So small that a save has several shards, which are written in parallel."""
+    halved: bool = False
+    """The optimizer's step has a middle, at which it can be stopped."""
     steps: int = 12
     every_steps: int = 3
 
@@ -43,6 +47,15 @@ class Mode:
         parts = [f"{key}={value}" for key, value in self.options.items()]
         parts += [self.medium.value, *(["frozen"] if self.frozen else []), *(["shards"] if self.shard_bytes else [])]
         return " ".join(parts)
+
+
+@dataclass(frozen=True)
+class Stop:
+    """When SIGTERM comes: `place` of the step `step`, where the program waits for it; or so long after the start."""
+
+    place: str = ""
+    step: int = 0
+    delay_s: float = 0.0
 
 
 @dataclass
@@ -81,28 +94,26 @@ def run(
     mode: Mode,
     kill: Kill | None = None,
     prepare: Callable[[], None] = lambda: None,
-    each_step: bool = False,
+    stop: Stop | None = None,
 ) -> Ended:
-    """One attempt on the line in `root`, to its end or to its death. `prepare` runs in it first.
-
-    Of its weights the first step's are told, or each step's.
-    """
+    """One attempt on the line in `root`, to its end or to its death. `prepare` runs in it first."""
     log = tempfile.TemporaryFile()  # noqa: SIM115 - not in `root`, which may be a mount
     now_in = mmap.mmap(-1, mmap.PAGESIZE)
-    reached, told = os.pipe()
+    here, there = socket.socketpair()
     began_at = time.monotonic()
     pid = os.fork()
     if pid == 0:
-        os.close(reached)
-        _attempt(root, mode, kill, _Wires(log.fileno(), now_in, told), prepare)
-    os.close(told)
-    try:
-        if kill and kill.how in (How.SOON, How.INSTANT) and os.read(reached, 1):
-            time.sleep(kill.delay_s)
-            os.kill(pid, signal.SIGKILL)
+        here.close()
+        _attempt(root, mode, kill or stop, _Wires(log.fileno(), now_in, there), prepare)
+    there.close()
+    with here:
+        timed = stop or (kill if kill and kill.how in (How.SOON, How.INSTANT) else None)
+        if timed and here.recv(1):
+            time.sleep(timed.delay_s)
+            os.kill(pid, signal.SIGTERM if stop else signal.SIGKILL)
+            with suppress(BrokenPipeError):
+                here.send(b"!")
         status = _wait(pid)
-    finally:
-        os.close(reached)
     with log:
         log.seek(0)
         text = log.read().decode(errors="replace")
@@ -132,17 +143,18 @@ class _Wires:
 
     log: int
     now_in: mmap.mmap
-    reached: int
+    reached: socket.socket
 
 
-def _attempt(root: Path, mode: Mode, kill: Kill | None, wires: _Wires, prepare: Callable[[], None]) -> NoReturn:
+def _attempt(root: Path, mode: Mode, end: Kill | Stop | None, wires: _Wires, prepare: Callable[[], None]) -> NoReturn:
     """In the fork: the attempt, as the program would run it."""
     from app import shutdown
     from app.checkpoint import writer
 
     def reached() -> None:
-        os.write(wires.reached, b"!")
+        wires.reached.send(b"!")
 
+    kill, stop = (end if isinstance(end, Kill) else None), (end if isinstance(end, Stop) else None)
     try:
         os.dup2(wires.log, 1)
         os.dup2(wires.log, 2)
@@ -154,11 +166,18 @@ def _attempt(root: Path, mode: Mode, kill: Kill | None, wires: _Wires, prepare: 
         shutdown.process.install()
         trial = Trial(root, mode.every_steps, mode.steps, frozen=mode.frozen, options=mode.options)
         trial.shutdown = shutdown.process
+        if mode.halved:
+            trial.optimizer_class = Halved
+            Halved.halfway = lambda: at("halfway", trial.step)
         seam = Seam(trial.line, kill, wires.now_in, reached)
         first = True
 
         def at(place: str, step: int) -> None:
             nonlocal first
+            if stop and (place, step) == (stop.place, stop.step):
+                reached()
+                wires.reached.recv(1)  # the program is in a call of the system here, and the signal comes
+                assert shutdown.process.noticed.wait(60)
             if place != "began" or (kill and not first):
                 return
             assert trial.model
@@ -171,6 +190,8 @@ def _attempt(root: Path, mode: Mode, kill: Kill | None, wires: _Wires, prepare: 
 
         trial.at = at
         seam.install()
+        if stop and not stop.place:
+            reached()
         trial.run()
         os.write(1, f"calls {json.dumps(seam.counts)}\n".encode())
     except BaseException as error:  # as app.__main__ does
@@ -180,6 +201,22 @@ def _attempt(root: Path, mode: Mode, kill: Kill | None, wires: _Wires, prepare: 
         traceback.print_exc()
         shutdown.process.leave(int(getattr(error, "exit_code", 70)), "failed")  # type: ignore[arg-type]
     shutdown.process.leave(0, "finished")  # type: ignore[arg-type]
+
+
+class Halved(torch.optim.AdamW):
+    """Updates every other parameter, then the rest; `halfway` is called in between."""
+
+    halfway: Callable[[], None] = staticmethod(lambda: None)
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        (group,) = self.param_groups
+        every = group["params"]
+        for half in (0, 1):
+            group["params"] = every[half::2]
+            super().step(closure)
+            if half == 0:
+                Halved.halfway()
+        group["params"] = every
 
 
 def warm_up() -> None:

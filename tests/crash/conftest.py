@@ -30,26 +30,17 @@ class Server:
         )
         assert self._line() == "ready"
 
-    def start(self, root: Path, *, steps: int = 12, every_steps: int = 3, **more: object) -> int:
-        """The attempt's pid."""
-        request = {"root": str(root), "steps": steps, "every_steps": every_steps, "quiet_disk": True, **more}
-        self._stdin.write(json.dumps(request) + "\n")
+    def start_app(self, root: Path, *arguments: str) -> int:
+        """`python -m app` on the lines in `root`, its output in log.txt there: its pid."""
+        self._stdin.write(json.dumps({"root": str(root), "app": arguments}) + "\n")
         self._stdin.flush()
         return int(self._line())
-
-    def start_app(self, root: Path, *arguments: str) -> int:
-        """As `start`, but `python -m app`."""
-        return self.start(root, app=arguments)
 
     def wait(self) -> int:
         """Its exit code; negative: killed by that signal."""
         self._stdin.write("wait\n")
         self._stdin.flush()
         return int(self._line())
-
-    def run(self, root: Path, **options: object) -> int:
-        self.start(root, **options)  # type: ignore[arg-type]
-        return self.wait()
 
     def close(self) -> None:
         self._stdin.close()

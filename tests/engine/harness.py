@@ -74,7 +74,10 @@ class Trial:
     """The first layer is not trained: its tensors stay as they are."""
     options: dict[str, Any] = field(default_factory=dict[str, Any])
     """More arguments of the session."""
+    optimizer_class: type[torch.optim.AdamW] = torch.optim.AdamW
     clock: Clock = REAL
+    step: int = 0
+    """The one it is in."""
     model: nn.Module | None = None
     """Of the attempt that was begun."""
 
@@ -83,11 +86,11 @@ class Trial:
         self.model = model = Net()
         model.enter.requires_grad_(not self.frozen)
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        optimizer = torch.optim.AdamW(trained, lr=1e-2, fused=self.fused)
+        optimizer = self.optimizer_class(trained, lr=1e-2, fused=self.fused)
         scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 5e-2, total_steps=self.steps + 1)
         loader = torch.utils.data.DataLoader(Noisy(), batch_size=4, shuffle=True, num_workers=self.workers)
         batches = Batches(loader, seed=3)
-        optimizer.register_step_post_hook(lambda *_: self.at("updated", self._step))
+        optimizer.register_step_post_hook(lambda *_: self.at("updated", self.step))
         task = Task(self.root)
         shutdown = self.shutdown or Shutdown()
         start = startup.begin(task, startup.open_store(task), self.clock)
@@ -106,7 +109,7 @@ class Trial:
 
     def _loop(self, run: Run, model: nn.Module, optimizer, scheduler, batches: Batches) -> None:
         for step in run.steps():
-            self._step = step
+            self.step = step
             self.at("began", step)
             for _ in range(ACCUMULATE):
                 x = next(batches)
