@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 4 * 2**20
 KEPT = 4
 """Blocks that stay for the next save: as many as a save has open files."""
-_SHORT_COPY_BYTES = 64 * 2**10
+SHORT_COPY_BYTES = 64 * 2**10
 
 Piece = tuple[int, int, object]
 """Address and length of bytes in host memory, and what keeps them there."""
@@ -63,13 +63,16 @@ def stream(header: bytes, blobs: Iterable[Blob]) -> Iterator[memoryview]:
     A piece is valid until the next one is asked for.
     """
     with borrowed() as block:
-        at = 0
-        for address, size, _owner in _joined(chain([_of_bytes(header)], pieces(blobs))):
+        at, base = 0, block.address
+        for address, size, _owner in chain([_of_bytes(header)], pieces(blobs)):
+            if size <= SHORT_COPY_BYTES and at + size < BLOCK_BYTES:
+                _copy_short(base + at, address, size)
+                at += size
+                continue
             done = 0
             while done < size:
                 count = min(size - done, BLOCK_BYTES - at)
-                copy = _copy_short if count <= _SHORT_COPY_BYTES else _copy_long
-                copy(block.address + at, address + done, count)
+                _copy_long(base + at, address + done, count)
                 done += count
                 at += count
                 if at == BLOCK_BYTES:
@@ -82,34 +85,37 @@ def stream(header: bytes, blobs: Iterable[Blob]) -> Iterator[memoryview]:
 def pieces(blobs: Iterable[Blob]) -> Iterator[Piece]:
     """Row-major little-endian bytes of each blob, in order.
 
-    In place where the value is contiguous in host memory; copies of at most BLOCK_BYTES at a time elsewhere.
+    In place where the value is contiguous in host memory; copies of at most BLOCK_BYTES at a time elsewhere. Neighbours
+    in memory come as one.
     """
-    for blob in blobs:
-        if blob.kind == "array":
-            yield _of_array(blob.value)
-            continue
-        value = blob.value.detach()  # an alias: `parameter.data = ...` must not take the memory away in the middle
-        if value.is_cpu and value.is_contiguous() and not (value.is_neg() or value.is_conj()):
-            yield value.data_ptr(), value.nbytes, value
-        else:
-            for part in _parts(value):
-                host = part.cpu().resolve_conj().resolve_neg().contiguous()
-                yield host.data_ptr(), host.nbytes, host
-
-
-def _joined(found: Iterable[Piece]) -> Iterator[Piece]:
-    """Neighbours in memory as one piece."""
     begin, size, owners = 0, 0, list[object]()
-    for address, length, owner in found:
-        if address == begin + size and size < BLOCK_BYTES:  # or copies that happen to touch would pile up
+    for blob in blobs:
+        if blob.kind == "tensor":
+            value = blob.value.detach()  # an alias: `parameter.data = ...` must not take the memory away in the middle
+            if not (value.is_cpu and value.is_contiguous()) or value.is_neg() or value.is_conj():
+                if size:
+                    yield begin, size, owners
+                size = 0
+                yield from _copied(value)
+                continue
+            address, length = value.data_ptr(), value.nbytes
+        else:
+            address, length, value = _of_array(blob.value)
+        if address == begin + size and size:
             size += length
-            owners.append(owner)
+            owners.append(value)
         elif length:
             if size:
                 yield begin, size, owners
-            begin, size, owners = address, length, [owner]
+            begin, size, owners = address, length, [value]
     if size:
         yield begin, size, owners
+
+
+def _copied(value: Any) -> Iterator[Piece]:
+    for part in _parts(value):
+        host = part.cpu().resolve_conj().resolve_neg().contiguous()
+        yield host.data_ptr(), host.nbytes, host
 
 
 def _parts(value: Any) -> Iterator[Any]:

@@ -9,15 +9,17 @@ Frozen tensors get shards of their own, which a later checkpoint may refer to.
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from app.checkpoint import safetensors_file
 from app.checkpoint.table import columns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from app.checkpoint.codec import Blob, Encoded
 
 SHARD_BYTES = 256 * 2**20
@@ -29,61 +31,94 @@ WORTH_A_SHARD_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True)
+class Meaning:
+    """What decides a layout: equal ones have equal layouts."""
+
+    paths: list[str]
+    kinds: list[str]
+    dtypes: list[str]
+    shapes: list[tuple[int, ...]]
+    frozen: frozenset[int]
+    shard_bytes: int
+
+
+@dataclass(frozen=True)
 class ShardPlan:
-    members: tuple[int, ...]
+    meaning: Meaning
+    members: Sequence[int]
     """Indices of its blobs, in the order of their bytes."""
-    header: bytes
-    size_bytes: int
-    """Of the whole file."""
+    sizes: list[int]
+    """Of its blobs."""
     frozen: bool
+
+    @cached_property
+    def header(self) -> bytes:
+        of = self.meaning
+        blobs = ((of.paths[index], of.dtypes[index], of.shapes[index]) for index in self.members)
+        return safetensors_file.header(blobs, self.sizes)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the whole file."""
+        return len(self.header) + sum(self.sizes)
 
 
 @dataclass(frozen=True)
 class Layout:
+    """The JSON is made when it is asked for: threads that write meanwhile need not wait for it."""
+
     shards: tuple[ShardPlan, ...]
-    columns: bytes
-    """Of the table (table.py)."""
-    key: tuple[object, ...]
+    meaning: Meaning
+
+    @cached_property
+    def columns(self) -> bytes:
+        """Of the table (table.py)."""
+        of = self.meaning
+        shards, begins = [0] * len(of.paths), [0] * len(of.paths)
+        for shard, plan in enumerate(self.shards):
+            for index, begin in zip(plan.members, accumulate(plan.sizes, initial=0), strict=False):
+                shards[index], begins[index] = shard, begin
+        return columns(of.paths, of.kinds, of.dtypes, of.shapes, shards, begins)
 
 
 def layout(state: Encoded, before: Layout | None = None, shard_bytes: int = SHARD_BYTES) -> Layout:
     """`before` itself if it fits this state."""
     blobs, frozen = state.blobs, state.frozen
-    paths, kinds = [blob.path for blob in blobs], [blob.kind for blob in blobs]
-    dtypes, shapes = [blob.dtype for blob in blobs], [blob.shape for blob in blobs]
-    key = (paths, kinds, dtypes, shapes, frozen, shard_bytes)
-    if before and before.key == key:
+    meaning = Meaning(
+        [blob.path for blob in blobs],
+        [blob.kind for blob in blobs],
+        [blob.dtype for blob in blobs],
+        [blob.shape for blob in blobs],
+        frozen,
+        shard_bytes,
+    )
+    if before and before.meaning == meaning:
         return before
-    sizes = [blob.size_bytes for blob in blobs]
-    moving = [index for index in range(len(blobs)) if index not in frozen]
-    groups = _grouped(moving, sizes, shard_bytes, min(PARALLEL, 2 * _cores()))
-    first_frozen = len(groups)
-    groups += _grouped(sorted(frozen), sizes, shard_bytes, PARALLEL)
-    shards, begins = [0] * len(blobs), [0] * len(blobs)
+    sizes = [int(blob.value.nbytes) for blob in blobs]
+    moving = [index for index in range(len(blobs)) if index not in frozen] if frozen else range(len(blobs))
     plans = list[ShardPlan]()
-    for shard, group in enumerate(groups):
-        group.sort(key=lambda index: sizes[index] % safetensors_file.LINE_BYTES != 0)  # odd ones make none lie askew
-        end = 0
-        for index in group:
-            shards[index], begins[index] = shard, end
-            end += sizes[index]
-        header = safetensors_file.header(blobs, sizes, begins, group)
-        plans.append(ShardPlan(tuple(group), header, len(header) + end, shard >= first_frozen))
-    return Layout(tuple(plans), columns(paths, kinds, dtypes, shapes, shards, begins), key)
+
+    def odd(index: int) -> bool:
+        """Those come last, and so make no other lie askew."""
+        return sizes[index] % safetensors_file.LINE_BYTES != 0
+
+    for indices, still in ((moving, False), (sorted(frozen), True)):
+        of_these = [sizes[index] for index in indices]
+        streams = PARALLEL if still else min(PARALLEL, 2 * _cores())
+        for group in _split(of_these, shard_bytes, streams):
+            members = sorted(indices[group], key=odd)
+            plans.append(ShardPlan(meaning, members, [sizes[index] for index in members], still))
+    return Layout(tuple(plans), meaning)
 
 
-def _grouped(indices: Sequence[int], sizes: Sequence[int], shard_bytes: int, parallel: int) -> list[list[int]]:
-    """In order and of about the same size, so that threads which write one each end together."""
-    total = sum(sizes[index] for index in indices)
+def _split(sizes: Sequence[int], shard_bytes: int, parallel: int) -> list[slice]:
+    """Neighbours that together are of about the same size, so that threads which write one each end together."""
+    total = sum(sizes)
     streams = min(parallel, max(1, total // WORTH_A_SHARD_BYTES))
     count = max(streams, -(-total // shard_bytes))
-    groups: list[list[int]] = [[] for _ in range(count)]
-    at = 0
-    for index in indices:
-        middle = 2 * at + sizes[index]  # twice, to stay with whole numbers
-        groups[min(count - 1, middle * count // (2 * total)) if total else 0].append(index)
-        at += sizes[index]
-    return [group for group in groups if group]
+    middles = [2 * end - size for end, size in zip(accumulate(sizes), sizes, strict=True)]  # twice, to be whole
+    ends = [bisect_left(middles, -(-2 * total * part // count)) for part in range(1, count)] + [len(sizes)]
+    return [slice(begin, end) for begin, end in pairwise([0, *ends]) if begin < end]
 
 
 def _cores() -> int:

@@ -12,9 +12,7 @@ from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from app.checkpoint.codec import Blob
+    from collections.abc import Iterable
 
 _ALIGNMENT = 4096
 """Of the data section, so that a reader may take it past the page cache (O_DIRECT) to where it belongs."""
@@ -30,21 +28,25 @@ _DTYPES = {
 """Others (complex, newer float8) are stored as U8; the manifest's table has their dtype."""
 
 
-def header(blobs: Sequence[Blob], sizes: Sequence[int], begins: Sequence[int], members: Iterable[int]) -> bytes:
-    """Length and header of those `members` of the blobs; the data section that follows begins aligned."""
-    entries = ",".join(
-        f"{encode_basestring_ascii(blobs[index].path)}:{_entry(blobs[index], begins[index], sizes[index])}"
-        for index in members
-    )
-    text = f"{{{entries}}}".encode()
+def header(blobs: Iterable[tuple[str, str, tuple[int, ...]]], sizes: Iterable[int]) -> bytes:
+    """Length and header of blobs (path, dtype, shape) of these sizes in order; the data section begins aligned."""
+    entries, at = list[str](), 0
+    begun = dict[tuple[str, tuple[int, ...]], str]()
+    for (path, dtype, shape), size in zip(blobs, sizes, strict=True):
+        if (dtype, shape) not in begun:
+            begun[dtype, shape] = _begun(dtype, shape, size)
+        end = at + size
+        entries.append(f"{encode_basestring_ascii(path)}{begun[dtype, shape]}{at},{end}]}}")
+        at = end
+    text = f"{{{','.join(entries)}}}".encode()
     text += b" " * (-(len(text) + 8) % _ALIGNMENT)
     return struct.pack("<Q", len(text)) + text
 
 
-def _entry(blob: Blob, begin: int, size: int) -> str:
-    known = _DTYPES.get(blob.dtype)
-    shape = ",".join(map(str, blob.shape)) if known else size
-    return f'{{"dtype":"{known or "U8"}","shape":[{shape}],"data_offsets":[{begin},{begin + size}]}}'
+def _begun(dtype: str, shape: tuple[int, ...], size: int) -> str:
+    known = _DTYPES.get(dtype)
+    sides = ",".join(map(str, shape)) if known else size
+    return f':{{"dtype":"{known or "U8"}","shape":[{sides}],"data_offsets":['
 
 
 def data_section(file: memoryview) -> memoryview:

@@ -60,17 +60,18 @@ def commit(
     """
     kept = kept or Kept()
     kept.layout = plan = layout(state, kept.layout, shard_bytes or SHARD_BYTES)
-    table = join(state.tree, plan.columns)
     done = dict[int, WrittenShard]()
     while True:
         missing = [index for index in range(len(plan.shards)) if index not in done]
         images = [(name.shard(index), plan.shards[index]) for index in missing]
-        shards = _in_parallel([partial(_write_or_refer, store, *image, state, kept.known) for image in images])
+        writing = [partial(_write_or_refer, store, *image, state, kept.known) for image in images]
+        shards = _in_parallel(writing, meanwhile=lambda: plan.columns)
         done |= dict(zip(missing, shards, strict=True))
         referred = [each.shard for each in done.values() if not each.shard.name.startswith(name.shards)]
         look = partial(frozen.look, store, referred)
         written = [done[index] for index in range(len(plan.shards))]
         try:
+            table = join(state.tree, plan.columns)
             manifest = publish(store, name, written, table, origin=origin, before_publish=_both(look, before_publish))
         except Vanished as gone:
             kept.known.forget(gone.names)
@@ -132,11 +133,15 @@ def publish(
     return manifest
 
 
-def _in_parallel(tasks: Sequence[Callable[[], WrittenShard]]) -> list[WrittenShard]:
+def _in_parallel(
+    tasks: Sequence[Callable[[], WrittenShard]], meanwhile: Callable[[], object] = lambda: None
+) -> list[WrittenShard]:
     if len(tasks) < 2:
         return [task() for task in tasks]
     with ThreadPoolExecutor(min(PARALLEL, len(tasks)), thread_name_prefix="shard") as pool:
-        return [future.result() for future in [pool.submit(task) for task in tasks]]
+        running = [pool.submit(task) for task in tasks]
+        meanwhile()
+        return [future.result() for future in running]
 
 
 def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
