@@ -63,10 +63,9 @@ def pending_creates(state: Mapping[str, Any]) -> list[PendingCreate]:
             continue
         resource = operation["resource"]
         identify = _IMPORT_IDS.get(resource["type"])
-        import_id = identify(resource["inputs"]) if identify else None
-        found.append(
-            PendingCreate(resource["urn"], resource["type"], import_id, resource.get("parent"), resource["inputs"])
-        )
+        inputs: Mapping[str, Any] = resource.get("inputs") or {}  # left out where there are none
+        import_id = identify(inputs) if identify and inputs else None
+        found.append(PendingCreate(resource["urn"], resource["type"], import_id, resource.get("parent"), inputs))
     return found
 
 
@@ -115,7 +114,7 @@ class Recovery:
         for create in pending:
             if create.import_id:
                 self._take_over(create, create.import_id)
-            elif create.type in NAMED_KINDS:
+            elif create.type in NAMED_KINDS and create.inputs:
                 self.find(create, known)
         self._say("The stack is whole again. Run `pulumi up` to finish what was interrupted.")
 

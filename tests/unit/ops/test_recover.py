@@ -56,6 +56,13 @@ def test_what_google_names_is_kept_with_what_it_says() -> None:
     assert (create.import_id, create.inputs) == (None, {"displayName": "an alert"})
 
 
+def test_a_creation_whose_inputs_were_left_out_is_made_again() -> None:
+    without = operation("gcp:storage/bucket:Bucket", {"name": "b"})
+    del without["resource"]["inputs"]
+    (create,) = pending_creates(state(without))
+    assert (create.import_id, create.inputs) == (None, {})
+
+
 def test_operations_other_than_creations_are_left_to_the_engine() -> None:
     assert pending_creates(state(operation("gcp:storage/bucket:Bucket", {"name": "b"}, kind="deleting"))) == []
 
