@@ -6,7 +6,9 @@ memory over which the tensors are then laid. Large files are read by several thr
 
 from __future__ import annotations
 
+import gc
 import struct
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +20,7 @@ from app.checkpoint.table import Table
 from app.contract import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     import torch
 
@@ -48,6 +50,11 @@ def load(store: Store, name: CheckpointName, into: Into | None = None, ahead: Ah
     And Refusal for a checkpoint that is a directory tree, and what `into` raises. If it raises after `into` returned,
     the tensors that `into` gave hold any bytes: they must be loaded again, or not be used.
     """
+    with _collector_paused():
+        return _load(store, name, into, ahead)
+
+
+def _load(store: Store, name: CheckpointName, into: Into | None, ahead: Ahead | None) -> Loaded:
     manifest = head_and_table(store, name)
     head = manifest.head
     if head.files is not None:
@@ -58,22 +65,33 @@ def load(store: Store, name: CheckpointName, into: Into | None = None, ahead: Ah
     table, extents = _sensibly(lambda: _understood(manifest))
     given = into(head, table) if into else {}
     targets = {
-        extent.line: target
-        for of_shard in extents
-        for extent in of_shard
-        if (target := given.get((place := table.places[extent.line]).path)) is not None
-        and values.can_be_filled(target, place)
+        line: target
+        for line, place in enumerate(table.places if given else ())
+        if (target := given.get(place.path)) is not None and values.can_be_filled(target, place)
     }
     homes = stripes.read_all(store, head.shards, extents, targets, ahead)
     found: dict[int, Any] = {line: target.detach() for line, target in targets.items()}
 
     def value(index: int) -> Any:
-        if index not in found:  # a tensor that occurs twice in the tree is one tensor again
-            place = table.places[index]
-            found[index] = values.over(place, *homes[index]) if index in homes else values.empty(place)
-        return found[index]
+        value = found.get(index)  # a tensor that occurs twice in the tree is one tensor again
+        if value is None:
+            place, home = table.places[index], homes.get(index)
+            value = found[index] = values.over(place, *home) if home else values.empty(place)
+        return value
 
     return Loaded(name, head, _sensibly(lambda: codec.decode(table.tree, value)))
+
+
+@contextmanager
+def _collector_paused() -> Generator[None]:
+    """Ten thousand tensors make so many objects that it would go through all there are, several times, for nothing."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def head_and_table(store: Store, name: CheckpointName) -> Manifest:

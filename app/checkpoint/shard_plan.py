@@ -23,14 +23,10 @@ class Extent(NamedTuple):
     """The bytes of one line of the table."""
 
     begin: int
-    """In the file."""
+    """In the shard's data section."""
     size: int
     line: int
     """Of the table."""
-
-    @property
-    def end(self) -> int:
-        return self.begin + self.size
 
 
 class Piece(NamedTuple):
@@ -40,7 +36,7 @@ class Piece(NamedTuple):
     size: int
     memory: memoryview | None
     """Where they belong; None: to the reader's own block."""
-    scattered: tuple[tuple[int, int, int], ...] = ()
+    scattered: Sequence[tuple[int, int, int]] = ()
     """Parts of the block that belong elsewhere: offset in it, bytes, address."""
 
     @property
@@ -53,76 +49,82 @@ Homes = dict[int, "tuple[mmap, int]"]
 
 
 class Planner:
-    """One shard's. `targets`: existing tensors by line of the table; all others get fresh memory."""
+    """One shard's. `targets`: existing tensors by line of the table; all others get fresh memory.
 
-    def __init__(
-        self, extents: Sequence[Extent], targets: Mapping[int, torch.Tensor], ready: mmap | None = None
-    ) -> None:
+    With ten thousand tensors a microsecond for each is as long as reading all of them takes: hence the bare loops.
+    """
+
+    def __init__(self, targets: Mapping[int, torch.Tensor], ready: mmap | None = None) -> None:
         """`ready`: the whole file in memory already; large tensors without a target then stay where they are."""
         self.pieces = list[Piece]()
         self.homes: Homes = {}
         self._targets = targets
         self._ready = ready
-        self._block = list[Extent]()
-        self._arena = pages.Arena(sum(extent.size for extent in extents if extent.line not in targets))
-        self._extents = sorted(extents)
+        self._arena = pages.Arena(0)
 
-    def plan(self, begin: int, end: int) -> None:
-        """Fills `pieces` and `homes`, from byte `begin` of the file to its end.
+    def plan(self, extents: Sequence[Extent], data: int, begin: int, end: int) -> None:
+        """Fills `pieces` and `homes`, from byte `begin` of the file to its end; its data section begins at `data`.
 
         Raises ValueError for extents that overlap or end behind it.
         """
-        at = begin
-        for extent in self._extents:
-            if extent.begin < at or extent.end > end:
-                raise ValueError(f"line {extent.line} of the table overlaps another or ends behind its shard")
-            if extent.begin > at or extent.size >= SMALL_BYTES or extent.end - self._block_begin(at) > PIECE_BYTES:
-                self._close_block()
-            self._pass(at, extent.begin)
-            if extent.size >= SMALL_BYTES:
-                self._large(extent)
+        self._arena = pages.Arena(sum(extent.size for extent in extents) + LINE_BYTES * len(extents))
+        at, block = begin, list[tuple[int, int, int]]()
+        for begins, size, line in sorted(extents):
+            first = data + begins
+            last = first + size
+            if first < at or last > end:
+                raise ValueError(f"line {line} of the table overlaps another or ends behind its shard")
+            if block and (first > at or size >= SMALL_BYTES or last - block[0][0] > PIECE_BYTES):
+                self._small(block, at)
+                block = []
+            if first > at:
+                self._pass(at, first)
+            if size >= SMALL_BYTES:
+                self._large(first, size, line)
             else:
-                self._block.append(extent)
-            at = extent.end
-        self._close_block()
+                block.append((first, size, line))
+            at = last
+        if block:
+            self._small(block, at)
         self._pass(at, end)
 
-    def _block_begin(self, otherwise: int) -> int:
-        return self._block[0].begin if self._block else otherwise
-
-    def _large(self, extent: Extent) -> None:
-        target = self._targets.get(extent.line)
+    def _large(self, first: int, size: int, line: int) -> None:
+        target = self._targets.get(line)
         if target is not None:
             memory = values.memory_of(target)
-        elif self._ready is not None and extent.begin % LINE_BYTES == 0:
-            self.homes[extent.line] = self._ready, extent.begin
+        elif self._ready is not None and first % LINE_BYTES == 0:
+            self.homes[line] = self._ready, first
             return
         else:
-            mapping, begin = self._arena.take(extent.size)
-            self.homes[extent.line] = mapping, begin
-            memory = memoryview(mapping)[begin : begin + extent.size]
-        for begin in range(0, extent.size, PIECE_BYTES):
+            mapping, begin = self._arena.take(size)
+            self.homes[line] = mapping, begin
+            memory = memoryview(mapping)[begin : begin + size]
+        for begin in range(0, size, PIECE_BYTES):
             part = memory[begin : begin + PIECE_BYTES]
-            self.pieces.append(Piece(extent.begin + begin, part.nbytes, part))
+            self.pieces.append(Piece(first + begin, part.nbytes, part))
 
-    def _close_block(self) -> None:
-        if not self._block:
-            return
-        block, self._block = self._block, []
-        begin, size = block[0].begin, block[-1].end - block[0].begin
-        memory = None
-        if any(extent.line not in self._targets for extent in block):
-            mapping, at = self._arena.take(size, like=begin)
-            memory = memoryview(mapping)[at : at + size]
-            for extent in block:
-                if extent.line not in self._targets:
-                    self.homes[extent.line] = mapping, at + extent.begin - begin
-        scattered = tuple(
-            (extent.begin - begin, extent.size, target.data_ptr())
-            for extent in block
-            if (target := self._targets.get(extent.line)) is not None
+    def _small(self, block: list[tuple[int, int, int]], end: int) -> None:
+        """Tensors that lie aligned in the file are read to where they stay, others are moved there from the block."""
+        begin, targets, homes = block[0][0], self._targets, self.homes
+        fresh = [extent for extent in block if extent[2] not in targets] if targets else block
+        scattered = (
+            [(first - begin, size, targets[line].data_ptr()) for first, size, line in block if line in targets]
+            if targets
+            else []
         )
-        self.pieces.append(Piece(begin, size, memory, scattered))
+        memory = None
+        if fresh and not any(first % LINE_BYTES for first, _, _ in fresh):
+            mapping, at = self._arena.take(end - begin, like=begin)
+            memory = memoryview(mapping)[at : at + end - begin]
+            homes.update({line: (mapping, at + first - begin) for first, _, line in fresh})
+        elif fresh:
+            mapping, at = self._arena.take(end - begin + LINE_BYTES * len(fresh))
+            base = pages.address(mapping)
+            for first, size, line in fresh:
+                homes[line] = mapping, at
+                scattered.append((first - begin, size, base + at))
+                at = (at + size + LINE_BYTES - 1) // LINE_BYTES * LINE_BYTES
+        self.pieces.append(Piece(begin, end - begin, memory, scattered))
 
     def _pass(self, begin: int, end: int) -> None:
         """The header, and what belongs to no line of this table: read because the checksum is over it as well."""

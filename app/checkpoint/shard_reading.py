@@ -70,10 +70,10 @@ def read_pieces(file: BinaryIO, shard: Shard, pieces: Sequence[Piece], checksum:
 
 def copy_pieces(ready: mmap, pieces: Sequence[Piece]) -> None:
     """From a file that is in memory already, and was summed there; what was copied is given back."""
-    source = _address(memoryview(ready))
+    source = pages.address(ready)
     for piece in pieces:
         if piece.memory is not None:
-            _copy(_address(piece.memory), source + piece.begin, piece.size)
+            _copy(pages.address(piece.memory), source + piece.begin, piece.size)
             if piece.scattered:
                 _scatter(piece.memory, piece)
         else:
@@ -84,10 +84,6 @@ def copy_pieces(ready: mmap, pieces: Sequence[Piece]) -> None:
 
 def _scatter(block: memoryview, piece: Piece) -> None:
     """Without letting others run: each part is small."""
-    source = _address(block)
+    source = pages.address(block)
     for offset, size, address in piece.scattered:
         ctypes.memmove(address, source + offset, size)
-
-
-def _address(memory: memoryview) -> int:
-    return ctypes.addressof(ctypes.c_char.from_buffer(memory))

@@ -128,8 +128,8 @@ def _planned(
     """What follows the header's length."""
     try:
         data = _LENGTH.size + _LENGTH.unpack(length)[0]
-        planner = Planner([line._replace(begin=data + line.begin) for line in lines], targets, ready)
-        planner.plan(len(length), shard.size_bytes)
+        planner = Planner(targets, ready)
+        planner.plan(lines, data, len(length), shard.size_bytes)
     except (ValueError, struct.error) as error:
         raise Damaged(f"shard {shard.name} is not as its manifest says: {error}") from error
     return planner

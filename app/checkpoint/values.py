@@ -23,11 +23,14 @@ _KEPT_BYTES = 2**20
 
 def size_bytes(place: Place) -> int:
     """Raises ValueError for no state of ours, Unsupported for a dtype of another torch."""
-    if place.kind == "array":
-        return math.prod(place.shape) * _numpy_dtype(place.dtype).itemsize
-    if place.kind == "tensor":
-        return math.prod(place.shape) * _torch_dtype(place.dtype).itemsize
-    raise ValueError(f"{place.path} is a {place.kind}")
+    return math.prod(place.shape) * _item_bytes(place.kind, place.dtype)
+
+
+@cache
+def _item_bytes(kind: str, dtype: str) -> int:
+    if kind not in {"tensor", "array"}:
+        raise ValueError(f"a {kind} in the table")
+    return (_torch_dtype(dtype) if kind == "tensor" else _numpy_dtype(dtype)).itemsize
 
 
 def over(place: Place, memory: mmap, begin: int) -> Any:

@@ -209,7 +209,7 @@ class TestTensorsThatAreHalfFilled:
 def test_extents_that_overlap_or_end_behind_the_file_are_refused():
     for extents in ([Extent(8, 10, 0), Extent(17, 3, 1)], [Extent(8, 100, 0)]):
         with pytest.raises(ValueError, match="overlaps another or ends behind"):
-            Planner(extents, {}).plan(8, 50)
+            Planner({}).plan(extents, 0, 8, 50)
 
 
 def test_pieces_follow_each_other_without_a_gap_over_the_whole_file():
@@ -220,8 +220,8 @@ def test_pieces_follow_each_other_without_a_gap_over_the_whole_file():
             size = draw.choice([1, 3, 8, 1000, 40_000, 3_000_000])
             extents.append(Extent(at, size, line))
             at += size + draw.choice([0, 0, 0, 5, 2_000_000])
-        planner = Planner(extents, {})
-        planner.plan(8, at + 7)
+        planner = Planner({})
+        planner.plan(extents, 0, 8, at + 7)
         ends = [8, *(piece.end for piece in planner.pieces)]
         assert [piece.begin for piece in planner.pieces] == ends[:-1]
         assert ends[-1] == at + 7
