@@ -164,16 +164,19 @@ def _write_or_refer(store: Store, name: str, plan: ShardPlan, state: Encoded, kn
 
 
 def _write_shard(store: Store, name: str, content: Iterator[memoryview]) -> WrittenShard:
-    checksum = 0
+    checksum = size_bytes = 0
 
     def summed() -> Iterator[memoryview]:
-        nonlocal checksum
+        nonlocal checksum, size_bytes
         for chunk in content:
             checksum = crc32c.crc32c(chunk, checksum)
+            size_bytes += chunk.nbytes
             yield chunk
 
     stored = store.create(name, summed())
-    shard = Shard(name, stored.size_bytes, f"{checksum:08x}")
+    if stored.size_bytes != size_bytes:
+        raise OSError(errno.EIO, f"{size_bytes} bytes were written but the store holds {stored.size_bytes}", name)
+    shard = Shard(name, size_bytes, f"{checksum:08x}")
     if stored.crc32c not in (None, shard.crc32c):
         raise OSError(errno.EIO, f"crc32c {shard.crc32c} was written but the store holds {stored.crc32c}", name)
     return WrittenShard(shard, stored.crc32c is not None)

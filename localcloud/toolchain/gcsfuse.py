@@ -15,6 +15,7 @@ VERSION = "3.13.0"
 _GO = "go1.27.3"
 """What its go.mod asks for; Go fetches it as a module."""
 _FUSE = "fusermount3"
+DEVICE = Path("/dev/fuse")
 
 
 def cached_gcsfuse() -> Path:
@@ -31,10 +32,10 @@ def find_gcsfuse() -> Path | None:
 
 def why_no_mount() -> str | None:
     """What keeps this machine from mounting a bucket, and what to do; None if nothing is known to."""
-    if not Path("/dev/fuse").exists():
-        return "there is no /dev/fuse here (a container needs --device /dev/fuse)"
-    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
-        return "/dev/fuse may not be opened by this user"
+    if not DEVICE.exists():
+        return f"there is no {DEVICE} here (a container needs --device {DEVICE})"
+    if not os.access(DEVICE, os.R_OK | os.W_OK):
+        return f"{DEVICE} may not be opened by this user"
     if shutil.which(_FUSE) is None:
         return f"{_FUSE} is not on PATH: install the package fuse3 (as root, `make setup` does)"
     if find_gcsfuse() is None:
@@ -44,8 +45,8 @@ def why_no_mount() -> str | None:
 
 def install_gcsfuse(logs: Path) -> None:
     """Make it usable where that is possible; says what is missing otherwise, and never fails."""
-    if not Path("/dev/fuse").exists():
-        say("      not needed: without /dev/fuse nothing can be mounted here")
+    if not DEVICE.exists():
+        say(f"      not needed: without {DEVICE} nothing can be mounted here")
         return
     try:
         if shutil.which(_FUSE) is None:

@@ -30,6 +30,7 @@ class Fault(Enum):
     BROKEN = "input/output error"
     FORBIDDEN = "permission lost"
     SHORT = "half is written, then an error"
+    FEWER = "half is written, without an error"
     CLOSE = "all is written, closing fails"
     LOST = "it is done, the answer is an error"
     CUT = "half is read"
@@ -48,6 +49,7 @@ _METHODS = {
     Fault.BROKEN: (*WRITING, "list", "open", "delete"),
     Fault.FORBIDDEN: (*WRITING, "list", "open", "delete"),
     Fault.SHORT: ("create", "replace"),
+    Fault.FEWER: ("create",),
     Fault.CLOSE: ("create",),
     Fault.LOST: ("publish", "replace", "delete"),
     Fault.CUT: ("open",),
@@ -110,9 +112,11 @@ class Faulty:
 
     def create(self, name: str, chunks: Iterable[memoryview]) -> Written:
         fault = self._meet("create", name)
-        if fault is Fault.SHORT:
+        if fault in (Fault.SHORT, Fault.FEWER):
             content = b"".join(chunks)
-            self.inner.create(name, [memoryview(content)[: len(content) // 2]])
+            half = self.inner.create(name, [memoryview(content)[: len(content) // 2]])
+            if fault is Fault.FEWER:
+                return half
             raise OSError(errno.EIO, MADE, name)
         written = self.inner.create(name, chunks)
         if fault is Fault.CLOSE:

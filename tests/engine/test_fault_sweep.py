@@ -170,7 +170,7 @@ def nothing_is_lost(life: Life, whole: Life, where: str) -> None:
     assert life.weights == whole.weights, where
 
 
-SILENT = {Fault.SHORT, Fault.STALE, Fault.SLOW, Fault.SET_BACK, Fault.CUT, Fault.VANISHED}
+SILENT = {Fault.SHORT, Fault.FEWER, Fault.STALE, Fault.SLOW, Fault.SET_BACK, Fault.CUT, Fault.VANISHED}
 """No error comes up to the engine, or (SHORT) not always: the half-written is there."""
 
 
