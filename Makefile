@@ -11,7 +11,7 @@ SEED ?= 0
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## install everything into .venv and the cache (5 minutes on a fresh machine of 2 cores, then a second); TORCH=cpu for the small torch
+setup: ## install everything into .venv and the cache (6 minutes on a fresh machine of 2 cores, then a second); TORCH=cpu for the small torch
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed; this is `$(PYTHON) --version`. Try: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -m localcloud.toolchain.setup

@@ -52,7 +52,7 @@ def install_gcsfuse(logs: Path) -> None:
         if shutil.which(_FUSE) is None:
             _install_fuse(logs)
         if find_gcsfuse() is None:
-            say("      building it with Go (one to three minutes, once)")
+            say("      building it with Go (a minute and a half on 2 cores, once)")
             _build(cached_gcsfuse(), logs)
     except SetupError as error:
         say(f"      left out, so the tests through a real mount will be skipped: {error}")
