@@ -14,7 +14,7 @@ from tests.crash import attempts
 from tests.crash.attempts import Ended, Mode, Stop
 from tests.crash.line_on_disk import committed
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 UNIFORM = 200
 IN_A_PLACE = 50

@@ -17,6 +17,7 @@ TRIALS = 200
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # a minute and a half; on a busy machine many times that
 def test_killed_in_every_window_it_resumes_from_the_newest_and_ends_the_same():
     done = subprocess.run(
         [sys.executable, "-m", "tests.crash.sweep", "--trials", str(TRIALS), "--prove"],
