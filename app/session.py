@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from torch.amp.grad_scaler import GradScaler
     from torch.optim import Optimizer
 
-    from app.loop.program import Stateful
     from app.loop.run import Run
+    from app.loop.subjects import Stateful
     from app.shutdown import Shutdown
     from app.startup import Start
 

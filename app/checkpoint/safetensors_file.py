@@ -1,4 +1,4 @@
-"""One shard: a file in safetensors format, written as a stream and read back from a buffer.
+"""The header of a shard, which is a file in safetensors format.
 
 Format (https://github.com/huggingface/safetensors#format): 8 bytes little-endian header length, the header's JSON
 padded with spaces, then the tensors' bytes without holes. Any safetensors reader opens it. The header is written here
@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+LENGTH = struct.Struct("<Q")
+"""A file begins with the length of its header; behind both begins the data section."""
 
 _ALIGNMENT = 4096
 """Of the data section, so that a reader may take it past the page cache (O_DIRECT) to where it belongs."""
@@ -39,17 +42,11 @@ def header(blobs: Iterable[tuple[str, str, tuple[int, ...]]], sizes: Iterable[in
         entries.append(f"{encode_basestring_ascii(path)}{begun[dtype, shape]}{at},{end}]}}")
         at = end
     text = f"{{{','.join(entries)}}}".encode()
-    text += b" " * (-(len(text) + 8) % _ALIGNMENT)
-    return struct.pack("<Q", len(text)) + text
+    text += b" " * (-(len(text) + LENGTH.size) % _ALIGNMENT)
+    return LENGTH.pack(len(text)) + text
 
 
 def _begun(dtype: str, shape: tuple[int, ...], size: int) -> str:
     known = _DTYPES.get(dtype)
     sides = ",".join(map(str, shape)) if known else size
     return f':{{"dtype":"{known or "U8"}","shape":[{sides}],"data_offsets":['
-
-
-def data_section(file: memoryview) -> memoryview:
-    """The tensors' bytes of a file whose checksum was verified."""
-    (length,) = struct.unpack("<Q", file[:8])
-    return file[8 + length :]

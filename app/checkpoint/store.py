@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 STAGED = ".staging/"
 """Below it lie documents that `publish` has laid ready; their names begin with that of the object to be."""
-CHUNK_BYTES = 16 * 2**20
-"""How much of an object passes between engine and store at a time."""
 
 
 @dataclass(frozen=True)

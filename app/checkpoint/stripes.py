@@ -12,6 +12,7 @@ import crc32c
 
 from app.checkpoint import checksums
 from app.checkpoint.manifest import Damaged
+from app.checkpoint.safetensors_file import LENGTH
 from app.checkpoint.shard_plan import Planner
 from app.checkpoint.shard_reading import copy_pieces, opened, read_exactly, read_pieces
 
@@ -35,8 +36,6 @@ PARALLEL = 4
 """A bucket mount keeps a fifth open file in memory."""
 STRIPE_BYTES = 8 * 2**20
 """A thread's part of a shard is no smaller: to start it costs as much as to read a megabyte."""
-_LENGTH = struct.Struct("<Q")
-"""A shard begins with the length of its header."""
 
 
 class Ahead(Protocol):
@@ -96,11 +95,11 @@ class _Pass:
         """Where fresh tensors lie, and the parts in order; no parts where all was verified before."""
         ready = self.ahead.take(shard) if self.ahead else None
         if ready is not None:
-            planned = _planned(shard, lines, ready[: _LENGTH.size], self.targets, ready)
+            planned = _planned(shard, lines, ready[: LENGTH.size], self.targets, ready)
             copy_pieces(ready, planned.pieces)
             return planned.homes, []
         with opened(self.store, shard) as file:
-            length = bytearray(min(_LENGTH.size, shard.size_bytes))
+            length = bytearray(min(LENGTH.size, shard.size_bytes))
             read_exactly(file, memoryview(length), shard)
             planned = _planned(shard, lines, bytes(length), self.targets, None)
             first, *others = _divided(planned.pieces, self.stripe_bytes if _is_on_a_file_system(file) else None)
@@ -127,7 +126,7 @@ def _planned(
 ) -> Planner:
     """What follows the header's length."""
     try:
-        data = _LENGTH.size + _LENGTH.unpack(length)[0]
+        data = LENGTH.size + LENGTH.unpack(length)[0]
         planner = Planner(targets, ready)
         planner.plan(lines, data, len(length), shard.size_bytes)
     except (ValueError, struct.error) as error:

@@ -11,7 +11,6 @@ import json
 import math
 import os
 import secrets
-import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,6 +138,8 @@ def _laid_out(found: list[tuple[tuple[str, ...], TensorPlace]], checkpoint: str)
 
 
 def _header(manifest: Manifest, weights: list[Weight]) -> bytes:
+    from app.checkpoint.safetensors_file import LENGTH
+
     tied = {name: weight.name for weight in weights for name in weight.also}
     told = {"format": "pt", "checkpoint": manifest.head.name, "step": str(manifest.head.step)}
     header: dict[str, Any] = {"__metadata__": {**told, **tied}}
@@ -151,7 +152,7 @@ def _header(manifest: Manifest, weights: list[Weight]) -> bytes:
         }
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    return struct.pack("<Q", len(text)) + text
+    return LENGTH.pack(len(text)) + text
 
 
 def _write(place: Place, manifest: Manifest, weights: list[Weight], out: Path) -> None:
@@ -179,13 +180,14 @@ def _copy_from(
     """Reads the whole shard, because only its end proves it. Raises Damaged, OSError."""
     from app.checkpoint import content
     from app.checkpoint.manifest import Damaged
+    from app.checkpoint.safetensors_file import LENGTH
 
     shard, at, data_at, head = manifest.head.shards[index], 0, -1, b""
     for block in content.stream(place.store, shard):
         if data_at < 0:
-            head += bytes(block[: 8 - len(head)])
-            if len(head) == 8:
-                data_at = 8 + struct.unpack("<Q", head)[0]
+            head += bytes(block[: LENGTH.size - len(head)])
+            if len(head) == LENGTH.size:
+                data_at = LENGTH.size + LENGTH.unpack(head)[0]
         for weight in wanted:
             begin = data_at + weight.place.begin
             first, last = max(begin, at), min(begin + weight.size_bytes, at + len(block))

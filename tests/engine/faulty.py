@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import io
-import itertools
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -172,11 +171,3 @@ def at(number: int, fault: Fault) -> Callable[[Call], Fault | None]:
 def from_then_on(number: int, fault: Fault) -> Callable[[Call], Fault | None]:
     """That call and all that follow."""
     return lambda call: fault if call.number >= number else None
-
-
-def first_of(method: str, prefix: str, fault: Fault, times: int = 1) -> Callable[[Call], Fault | None]:
-    """The first `times` calls of a method for names that begin so."""
-    left = itertools.count(1)
-    return lambda call: (
-        fault if call.method == method and call.name.startswith(prefix) and next(left) <= times else None
-    )
