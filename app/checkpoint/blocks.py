@@ -3,8 +3,7 @@
 A save needs no memory but its blocks. They begin at a page, so that a store may write them past the page cache
 (O_DIRECT), and are kept from save to save, because the first touch of fresh memory costs as much as copying into it.
 
-Where values lie back to back in memory (a staged snapshot), they are copied as one. Copies that take a microsecond keep
-Python's lock: giving it away ten thousand times would mean waiting ten thousand times for a training loop to return it.
+Where values lie back to back in memory (a staged snapshot), they are copied as one.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from app.checkpoint.copying import SHORT_BYTES, address_of, copy_long, copy_short
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 4 * 2**20
 KEPT = 4
 """Blocks that stay for the next save: as many as a save has open files."""
-SHORT_COPY_BYTES = 64 * 2**10
 
 Piece = tuple[int, int, object]
 """Address and length of bytes in host memory, and what keeps them there."""
@@ -36,7 +36,7 @@ class Block:
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, BLOCK_BYTES)
         self.view = memoryview(self._memory)
-        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        self.address = address_of(self._memory)
 
 
 _kept = list[Block]()
@@ -65,14 +65,14 @@ def stream(header: bytes, blobs: Iterable[Blob]) -> Iterator[memoryview]:
     with borrowed() as block:
         at, base = 0, block.address
         for address, size, _owner in chain([_of_bytes(header)], pieces(blobs)):
-            if size <= SHORT_COPY_BYTES and at + size < BLOCK_BYTES:
-                _copy_short(base + at, address, size)
+            if size <= SHORT_BYTES and at + size < BLOCK_BYTES:
+                copy_short(base + at, address, size)
                 at += size
                 continue
             done = 0
             while done < size:
                 count = min(size - done, BLOCK_BYTES - at)
-                _copy_long(base + at, address + done, count)
+                copy_long(base + at, address + done, count)
                 done += count
                 at += count
                 if at == BLOCK_BYTES:
@@ -140,14 +140,3 @@ def _of_array(value: Any) -> Piece:
 def _of_bytes(content: bytes) -> Piece:
     held = (ctypes.c_char * len(content)).from_buffer_copy(content)
     return ctypes.addressof(held), len(content), held
-
-
-def _memmove(library: ctypes.CDLL) -> Any:
-    function = library.memmove
-    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
-    function.restype = None
-    return function
-
-
-_copy_short = _memmove(ctypes.PyDLL(None))
-_copy_long = _memmove(ctypes.CDLL(None))

@@ -6,7 +6,6 @@ padded and then cut to its true size. What cannot be written so goes through the
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import mmap
@@ -15,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from app.checkpoint.copying import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -157,4 +158,4 @@ class _Out:
 
 
 def _at_a_sector(chunk: memoryview) -> bool:
-    return not chunk.readonly and ctypes.addressof(ctypes.c_char.from_buffer(chunk)) % SECTOR_BYTES == 0
+    return not chunk.readonly and address_of(chunk) % SECTOR_BYTES == 0

@@ -6,7 +6,6 @@ of its own mapping goes back to the system as soon as the last tensor over it is
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 from contextlib import suppress
 
@@ -34,11 +33,6 @@ def give_back(pages: mmap.mmap, begin: int, end: int) -> None:
     first, last = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE, end // mmap.PAGESIZE * mmap.PAGESIZE
     if last > first:
         pages.madvise(mmap.MADV_DONTNEED, first, last - first)
-
-
-def address(memory: mmap.mmap | memoryview) -> int:
-    """Of its first byte."""
-    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
 class Arena:

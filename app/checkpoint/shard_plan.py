@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.checkpoint import pages, values
+from app.checkpoint.copying import address_of
 from app.checkpoint.safetensors_file import LINE_BYTES
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Planner:
             homes.update({line: (mapping, at + first - begin) for first, _, line in fresh})
         elif fresh:
             mapping, at = self._arena.take(end - begin + LINE_BYTES * len(fresh))
-            base = pages.address(mapping)
+            base = address_of(mapping)
             for first, size, line in fresh:
                 homes[line] = mapping, at
                 scattered.append((first - begin, size, base + at))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import crc32c
 
 from app.checkpoint import pages
+from app.checkpoint.copying import address_of, copy_long, copy_short
 from app.checkpoint.manifest import Damaged
 
 if TYPE_CHECKING:
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from app.checkpoint.manifest import Shard
     from app.checkpoint.shard_plan import Piece
     from app.checkpoint.store import Store
-
-_copy = ctypes.CDLL(None).memcpy
-"""Lets other threads run meanwhile, which ctypes.memmove does not."""
-_copy.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-_copy.restype = None
 
 
 @contextmanager
@@ -62,7 +57,7 @@ def read_pieces(file: BinaryIO, shard: Shard, pieces: Sequence[Piece], checksum:
         read_exactly(file, memory, shard)
         checksum = crc32c.crc32c(memory, checksum)
         if piece.scattered:
-            _scatter(memory, piece)
+            _scatter(address_of(memory), piece)
     if pieces and pieces[-1].end == shard.size_bytes and file.read(1):
         raise Damaged(f"shard {shard.name} is longer than {shard.size_bytes} bytes")
     return checksum
@@ -70,20 +65,15 @@ def read_pieces(file: BinaryIO, shard: Shard, pieces: Sequence[Piece], checksum:
 
 def copy_pieces(ready: mmap, pieces: Sequence[Piece]) -> None:
     """From a file that is in memory already, and was summed there; what was copied is given back."""
-    source = pages.address(ready)
+    source = address_of(ready)
     for piece in pieces:
         if piece.memory is not None:
-            _copy(pages.address(piece.memory), source + piece.begin, piece.size)
-            if piece.scattered:
-                _scatter(piece.memory, piece)
-        else:
-            for offset, size, address in piece.scattered:
-                ctypes.memmove(address, source + piece.begin + offset, size)
+            copy_long(address_of(piece.memory), source + piece.begin, piece.size)
+        _scatter(source + piece.begin, piece)
         pages.give_back(ready, piece.begin, piece.end)
 
 
-def _scatter(block: memoryview, piece: Piece) -> None:
-    """Without letting others run: each part is small."""
-    source = pages.address(block)
+def _scatter(source: int, piece: Piece) -> None:
+    """`source`: address of the piece's bytes."""
     for offset, size, address in piece.scattered:
-        ctypes.memmove(address, source + offset, size)
+        copy_short(address, source + offset, size)

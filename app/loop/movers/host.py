@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import crc32c
 
+from app.checkpoint.copying import copy_long
 from app.loop.staging import Staging, needed_bytes
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class HostMover:
     def copy_late(self, views: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
         """`values` are contiguous. Torch's copy would start threads that compete with those of the training."""
         for view, value in zip(views, values, strict=True):
-            ctypes.memmove(view.data_ptr(), value.data_ptr(), value.nbytes)
+            copy_long(view.data_ptr(), value.data_ptr(), value.nbytes)
 
     def watch(
         self, names: Sequence[str], lent: Sequence[torch.Tensor], views: Sequence[torch.Tensor] | None, turn: int
