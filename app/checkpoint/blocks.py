@@ -1,7 +1,8 @@
 """The bytes of many tensors, in order, through one small block of memory: what a shard's file is written from.
 
 A save needs no memory but its blocks. They begin at a page, so that a store may write them past the page cache
-(O_DIRECT), and are kept from save to save, because the first touch of fresh memory costs as much as copying into it.
+(O_DIRECT), and as many as a save has open files are kept for the next one, because the first touch of fresh memory
+costs as much as copying into it.
 
 Where values lie back to back in memory (a staged snapshot), they are copied as one.
 """
@@ -16,6 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from app.checkpoint.copying import SHORT_BYTES, address_of, copy_long, copy_short
+from app.checkpoint.store import PARALLEL
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     from app.checkpoint.codec import Blob
 
 BLOCK_BYTES = 4 * 2**20
-KEPT = 4
-"""Blocks that stay for the next save: as many as a save has open files."""
 
 Piece = tuple[int, int, object]
 """Address and length of bytes in host memory, and what keeps them there."""
@@ -53,7 +53,7 @@ def borrowed() -> Generator[Block]:
     try:
         yield block
     finally:
-        if len(_kept) < KEPT:
+        if len(_kept) < PARALLEL:
             _kept.append(block)
 
 

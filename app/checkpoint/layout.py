@@ -17,6 +17,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from app.checkpoint import safetensors_file
+from app.checkpoint.store import PARALLEL
 from app.checkpoint.table import columns
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 SHARD_BYTES = 256 * 2**20
 """No shard of several tensors is much larger."""
-PARALLEL = 4
-"""A bucket mount stages a fifth open file in memory."""
 WORTH_A_SHARD_BYTES = 4 * 2**20
 """Fewer bytes are written sooner by one thread than by two."""
 

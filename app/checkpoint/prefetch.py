@@ -19,7 +19,7 @@ from app.checkpoint import pages, quarantine, reader
 from app.checkpoint.host_memory import available_bytes
 from app.checkpoint.manifest import Shard, Torn
 from app.checkpoint.names import CHECKPOINTS, CheckpointName
-from app.checkpoint.shard_reading import opened, read_exactly
+from app.checkpoint.shard_reading import opened, read_exactly, refuse_more, refuse_other_bytes
 from app.checkpoint.stripes import threads
 
 if TYPE_CHECKING:
@@ -136,16 +136,16 @@ class Prefetch:
                 self._changed.notify_all()
 
     def _read(self, shard: Shard) -> mmap | None:
-        """Verified, or None."""
+        """Verified; None when it is not wanted any more. Raises Damaged, OSError, MemoryError."""
         memory = pages.fresh(shard.size_bytes)
         checksum = 0
         with opened(self._store, shard) as file, memoryview(memory) as whole:
             for begin in range(0, shard.size_bytes, PIECE_BYTES):
                 if self._dropped:
                     return None
-                piece = whole[begin : begin + PIECE_BYTES]
-                read_exactly(file, piece[: shard.size_bytes - begin], shard)
-                checksum = crc32c.crc32c(piece[: shard.size_bytes - begin], checksum)
-            if file.read(1):
-                return None
-        return memory if f"{checksum:08x}" == shard.crc32c else None
+                piece = whole[begin : min(begin + PIECE_BYTES, shard.size_bytes)]
+                read_exactly(file, piece, shard)
+                checksum = crc32c.crc32c(piece, checksum)
+            refuse_more(file, shard)
+        refuse_other_bytes(shard, checksum)
+        return memory

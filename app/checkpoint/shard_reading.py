@@ -46,6 +46,18 @@ def read_exactly(file: BinaryIO, memory: memoryview, shard: Shard) -> None:
         filled += count
 
 
+def refuse_more(file: BinaryIO, shard: Shard) -> None:
+    """`file` was read to where it should end. Raises Damaged, OSError."""
+    if file.read(1):
+        raise Damaged(f"shard {shard.name} is longer than {shard.size_bytes} bytes")
+
+
+def refuse_other_bytes(shard: Shard, checksum: int) -> None:
+    """`checksum` is over all that was read. Raises Damaged."""
+    if f"{checksum:08x}" != shard.crc32c:
+        raise Damaged(f"shard {shard.name} has crc32c {checksum:08x}, its manifest says {shard.crc32c}")
+
+
 def read_pieces(file: BinaryIO, shard: Shard, pieces: Sequence[Piece], checksum: int = 0) -> int:
     """These consecutive pieces, from where the file is, to where they belong.
 
@@ -58,8 +70,8 @@ def read_pieces(file: BinaryIO, shard: Shard, pieces: Sequence[Piece], checksum:
         checksum = crc32c.crc32c(memory, checksum)
         if piece.scattered:
             _scatter(address_of(memory), piece)
-    if pieces and pieces[-1].end == shard.size_bytes and file.read(1):
-        raise Damaged(f"shard {shard.name} is longer than {shard.size_bytes} bytes")
+    if pieces and pieces[-1].end == shard.size_bytes:
+        refuse_more(file, shard)
     return checksum
 
 

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 STAGED = ".staging/"
 """Below it lie documents that `publish` has laid ready; their names begin with that of the object to be."""
 
+PARALLEL = 4
+"""So many objects of a line are written, or read, at once: a bucket mount keeps a fifth open file in memory."""
+
 
 @dataclass(frozen=True)
 class Entry:

@@ -14,7 +14,8 @@ from app.checkpoint import checksums
 from app.checkpoint.manifest import Damaged
 from app.checkpoint.safetensors_file import LENGTH
 from app.checkpoint.shard_plan import Planner
-from app.checkpoint.shard_reading import copy_pieces, opened, read_exactly, read_pieces
+from app.checkpoint.shard_reading import copy_pieces, opened, read_exactly, read_pieces, refuse_other_bytes
+from app.checkpoint.store import PARALLEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,8 +33,6 @@ T = TypeVar("T")
 _Part = tuple["Future[int]", int]
 """Its crc32c, and its length in bytes."""
 
-PARALLEL = 4
-"""A bucket mount keeps a fifth open file in memory."""
 STRIPE_BYTES = 8 * 2**20
 """A thread's part of a shard is no smaller: to start it costs as much as to read a megabyte."""
 
@@ -87,8 +86,8 @@ class _Pass:
             found, parts = each.result()
             homes |= found
             checksum = checksums.combine((part.result(), length) for part, length in parts)
-            if parts and f"{checksum:08x}" != shard.crc32c:
-                raise Damaged(f"shard {shard.name} has crc32c {checksum:08x}, its manifest says {shard.crc32c}")
+            if parts:
+                refuse_other_bytes(shard, checksum)
         return homes
 
     def _shard(self, shard: Shard, lines: Sequence[Extent]) -> tuple[Homes, list[_Part]]:

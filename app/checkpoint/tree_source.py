@@ -8,7 +8,6 @@ later write shows. (A write through a memory mapping that is older than the firs
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 import stat
 import time
@@ -16,10 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from app.checkpoint.blocks import BLOCK_BYTES, borrowed
 from app.checkpoint.codec import Unsavable
-from app.checkpoint.content import BLOCK_BYTES
+from app.checkpoint.layout import SHARD_BYTES
 from app.checkpoint.tree_table import Directory, File, Link, TreeTable, leads_inside
-from app.checkpoint.writer import SHARD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -93,27 +92,26 @@ class Source:
 
     def blocks(self, group: Sequence[str]) -> Iterator[memoryview]:
         """The bytes of these files one after the other, in blocks of BLOCK_BYTES. Raises OSError, TreeChanged."""
-        # A mapping begins at a page, so that a store may write it past the page cache.
-        block = memoryview(mmap.mmap(-1, min(BLOCK_BYTES, sum(self.seen[path].size_bytes for path in group))))
-        filled = 0
-        for path in group:
-            fd = self._open(path)
-            try:
-                left = self.seen[path].size_bytes
-                while left:
-                    count = os.readv(fd, [block[filled : filled + left]])
-                    if not count:
+        with borrowed() as whole:
+            block, filled = whole.view[:BLOCK_BYTES], 0
+            for path in group:
+                fd = self._open(path)
+                try:
+                    left = self.seen[path].size_bytes
+                    while left:
+                        count = os.readv(fd, [block[filled : filled + left]])
+                        if not count:
+                            raise self._changed(path)
+                        filled, left = filled + count, left - count
+                        if filled == len(block):
+                            yield block
+                            filled = 0
+                    if os.read(fd, 1) or self._now(path, fd) != self.seen[path]:
                         raise self._changed(path)
-                    filled, left = filled + count, left - count
-                    if filled == len(block):
-                        yield block
-                        filled = 0
-                if os.read(fd, 1) or self._now(path, fd) != self.seen[path]:
-                    raise self._changed(path)
-            finally:
-                os.close(fd)
-        if filled:
-            yield block[:filled]
+                finally:
+                    os.close(fd)
+            if filled:
+                yield block[:filled]
 
     def refuse_if_changed(self) -> None:
         """A second look at everything. Raises TreeChanged, OSError."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.checkpoint import content
-from app.checkpoint.writer import PARALLEL
+from app.checkpoint.store import PARALLEL
 from app.contract import Refusal
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ import crc32c
 
 from app.checkpoint import blocks, epochs, frozen
 from app.checkpoint.frozen import BY_STORE, SIZE_ONLY, Known, Vanished, WrittenShard
-from app.checkpoint.layout import PARALLEL, SHARD_BYTES, Layout, ShardPlan, blobs_of, layout
+from app.checkpoint.layout import SHARD_BYTES, Layout, ShardPlan, blobs_of, layout
 from app.checkpoint.manifest import Head, Manifest, Shard
+from app.checkpoint.store import PARALLEL
 from app.checkpoint.table import join
 from app.clock import now_rfc3339
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app import logs
-from app.checkpoint import writer
 from app.checkpoint.directory import Medium
 from app.checkpoint.host_memory import available_bytes
+from app.checkpoint.store import PARALLEL
 
 if TYPE_CHECKING:
     from app.checkpoint.store import Store
@@ -25,7 +25,7 @@ SPARE_BYTES = 64 * 2**20
 def staging_fits(new_bytes: int, *, on_mount: bool, quiet: bool = False) -> bool:
     """Whether so many more bytes do; unless `quiet` the log says why. True where nothing tells what is available."""
     available = available_bytes()
-    mount = writer.PARALLEL * MOUNT_FILE_BYTES if on_mount else 0
+    mount = PARALLEL * MOUNT_FILE_BYTES if on_mount else 0
     needed = new_bytes + mount + SPARE_BYTES
     fits = available is None or needed <= available
     if quiet:
