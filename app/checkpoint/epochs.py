@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.checkpoint.names import CHECKPOINTS, LEDGER, Attempt, CheckpointName
+from app.checkpoint.names import CHECKPOINTS, LEDGER, Attempt, CheckpointName, checkpoints_among
 from app.checkpoint.store import STAGED
 from app.contract import Refusal
 
@@ -89,6 +89,6 @@ def attempts(store: Store) -> list[Attempt]:
 
 
 def _highest_epoch(store: Store) -> int:
-    committed = (CheckpointName.of_manifest(entry.name) for entry in store.list(CHECKPOINTS))
-    epochs = [name.epoch for name in committed if name] + [attempt.epoch for attempt in attempts(store)]
+    committed = checkpoints_among(store.list(CHECKPOINTS))
+    epochs = [each.epoch for each in (*committed, *attempts(store))]
     return max(epochs, default=0)

@@ -13,7 +13,7 @@ from app import logs
 from app.checkpoint import reader, summed, writer
 from app.checkpoint.manifest import Manifest
 from app.checkpoint.meaning import refuse_senseless
-from app.checkpoint.names import CHECKPOINTS, DONE, LATEST, CheckpointName
+from app.checkpoint.names import CHECKPOINTS, DONE, LATEST, CheckpointName, checkpoints_among
 from app.checkpoint.pruning import Pruning
 from app.checkpoint.resume import Filling, Resumer
 from app.checkpoint.store import Kinds, document
@@ -118,7 +118,7 @@ class Line:
     def _clear_away(self, name: CheckpointName) -> None:
         """Free the bytes of a failed save, unless its manifest may have come into being after all."""
         with suppress(OSError):
-            if all(entry.name != name.manifest for entry in self.store.list(CHECKPOINTS)):
+            if name not in checkpoints_among(self.store.list(CHECKPOINTS)):
                 for entry in self.store.list(name.shards):
                     self.store.delete(entry.name)
 
@@ -135,8 +135,7 @@ def finished(store: Store) -> dict[str, Any] | None:
     if not summed.is_unchanged(done):
         logs.warning(f"{DONE} is not as it was written: not believed.")
         return None
-    names = (CheckpointName.of_manifest(entry.name) for entry in store.list(CHECKPOINTS))
-    if any(name.step >= done["step"] for name in names if name):
+    if any(name.step >= done["step"] for name in checkpoints_among(store.list(CHECKPOINTS))):
         return done
     logs.warning(f"{DONE} says that step {done['step']} is complete, but there is no checkpoint of it: not believed.")
     return None

@@ -10,8 +10,14 @@ from __future__ import annotations
 import re
 import secrets
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from app.checkpoint.store import STAGED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from app.checkpoint.store import Entry
 
 CHECKPOINTS = "checkpoints/"
 SHARDS = "shards/"
@@ -117,6 +123,11 @@ class CheckpointName:
         """Whose quarantine record it is; None for any other object."""
         found = cls.parse(_stem(object_name))
         return found if found and found.record == object_name else None
+
+
+def checkpoints_among(entries: Iterable[Entry]) -> list[CheckpointName]:
+    """Those whose manifests are among these objects, torn ones included, in the order of the objects."""
+    return [name for entry in entries if (name := CheckpointName.of_manifest(entry.name))]
 
 
 def _stem(object_name: str) -> str:

@@ -18,7 +18,7 @@ from app import logs
 from app.checkpoint import pages, quarantine, reader
 from app.checkpoint.host_memory import available_bytes
 from app.checkpoint.manifest import Shard, Torn
-from app.checkpoint.names import CHECKPOINTS, CheckpointName
+from app.checkpoint.names import CHECKPOINTS, checkpoints_among
 from app.checkpoint.shard_reading import opened, read_exactly, refuse_more, refuse_other_bytes
 from app.checkpoint.stripes import threads
 
@@ -101,7 +101,7 @@ class Prefetch:
 
     def _newest(self) -> Head | None:
         """Of the newest checkpoint that is committed and in no quarantine."""
-        names = {name for entry in self._store.list(CHECKPOINTS) if (name := CheckpointName.of_manifest(entry.name))}
+        names = set(checkpoints_among(self._store.list(CHECKPOINTS)))
         for name in sorted(names - quarantine.recorded(self._store), reverse=True):
             with suppress(Torn):
                 return reader.head_and_table(self._store, name).head

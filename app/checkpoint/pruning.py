@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from app import logs
 from app.checkpoint import retention
 from app.checkpoint.heads import Heads
-from app.checkpoint.names import CHECKPOINTS, SHARDS, CheckpointName
+from app.checkpoint.names import CHECKPOINTS, SHARDS, CheckpointName, checkpoints_among
 
 if TYPE_CHECKING:
     from app.checkpoint.names import Attempt
@@ -32,7 +32,7 @@ class Pruning:
     ) -> None:
         """What goes is taken out of `verified`. Raises OSError, Superseded."""
         entries = self.store.list(CHECKPOINTS)
-        present = [name for entry in entries if (name := CheckpointName.of_manifest(entry.name))]
+        present = checkpoints_among(entries)
         doomed = retention.expendable(present, verified, self.keep, resumed_from, self.attempt)
         if doomed and self.keep_every:
             spared = retention.milestones(present, self.keep_every, self.heads)

@@ -6,6 +6,7 @@ memory over which the tensors are then laid. Large files are read by several thr
 
 from __future__ import annotations
 
+import errno
 import gc
 import struct
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.checkpoint import codec, stripes, values
 from app.checkpoint.manifest import Damaged, Head, Manifest
+from app.checkpoint.names import CHECKPOINTS, checkpoints_among
+from app.checkpoint.patience import MISPLACED
 from app.checkpoint.shard_plan import Extent
 from app.checkpoint.store import read
 from app.checkpoint.table import Table
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
     byte is read. May raise Refusal. A tensor that does not lie in host memory as the bytes do is left alone."""
 
 T = TypeVar("T")
+
+NO_OBJECT = {errno.ENOENT, *MISPLACED}
+"""How a store says that there is no such object, or something of another kind in its place."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,23 @@ def head_and_table(store: Store, name: CheckpointName) -> Manifest:
     if (head.name, head.step, head.attempt) != (str(name), name.step, str(name.attempt)):
         raise Damaged(f"it is the manifest of {head.name[:80]}, step {head.step}, attempt {head.attempt[:80]}")
     return manifest
+
+
+@contextmanager
+def telling_absence(store: Store, name: CheckpointName) -> Generator[None]:
+    """Around a reading of this checkpoint, of which an object may not be there.
+
+    Raises FileNotFoundError if its manifest is gone as well: somebody prunes. Else Damaged: manifests go before shards,
+    so the shard is lost.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NO_OBJECT:
+            raise
+        if name not in checkpoints_among(store.list(CHECKPOINTS)):
+            raise FileNotFoundError(errno.ENOENT, "vanished", name.manifest) from None
+        raise Damaged(f"one of its objects is missing ({error.strerror}: {error.filename})") from None
 
 
 _SENSELESS = (

@@ -13,7 +13,6 @@ What can be wrong with a candidate, and what follows:
 
 from __future__ import annotations
 
-import errno
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
@@ -21,8 +20,8 @@ from typing import TYPE_CHECKING, TypeVar
 from app import logs
 from app.checkpoint import quarantine, reader
 from app.checkpoint.manifest import Damaged, Torn, Unsupported
-from app.checkpoint.names import CHECKPOINTS, LATEST, QUARANTINE, CheckpointName
-from app.checkpoint.patience import MISPLACED, StoreUnavailable, patiently
+from app.checkpoint.names import CHECKPOINTS, LATEST, QUARANTINE, checkpoints_among
+from app.checkpoint.patience import StoreUnavailable, patiently
 from app.contract import Refusal
 
 if TYPE_CHECKING:
@@ -31,14 +30,13 @@ if TYPE_CHECKING:
     import torch
 
     from app.checkpoint.manifest import Head
+    from app.checkpoint.names import CheckpointName
     from app.checkpoint.reader import Into, Loaded
     from app.checkpoint.store import Store
     from app.checkpoint.table import Table
 
 T = TypeVar("T")
 
-NO_OBJECT = {errno.ENOENT, *MISPLACED}
-"""How a store says that there is no such object, or something of another kind in its place."""
 LISTINGS = 3
 SECOND_READ_AFTER_S = 0.2
 
@@ -149,15 +147,14 @@ class Resumer:
         try:
             self.store.open(name).close()
         except OSError as error:
-            if error.errno in NO_OBJECT:
+            if error.errno in reader.NO_OBJECT:
                 return False
             raise
         return True
 
     def _candidates(self) -> Sequence[CheckpointName]:
         """Newest first. Files whose names are not a checkpoint's are none of ours."""
-        entries = self._patiently(lambda: self.store.list(CHECKPOINTS))
-        return sorted((name for entry in entries if (name := CheckpointName.of_manifest(entry.name))), reverse=True)
+        return sorted(checkpoints_among(self._patiently(lambda: self.store.list(CHECKPOINTS))), reverse=True)
 
     def _quarantined(self) -> set[CheckpointName]:
         return self._patiently(lambda: quarantine.recorded(self.store))
@@ -173,15 +170,8 @@ class Resumer:
             return self._patiently(lambda: self._load(name))
 
     def _load(self, name: CheckpointName) -> Loaded:
-        try:
+        with reader.telling_absence(self.store, name):
             loaded = self.load(self.store, name)
-        except OSError as error:
-            if error.errno not in NO_OBJECT:
-                raise
-            if all(entry.name != name.manifest for entry in self.store.list(CHECKPOINTS)):
-                raise FileNotFoundError(errno.ENOENT, "vanished", name.manifest) from None
-            # Manifests go before shards when pruned, so this is no pruning: the shard is lost.
-            raise Damaged(f"one of its objects is missing ({error.strerror}: {error.filename})") from None
         self.check(loaded)
         return loaded
 

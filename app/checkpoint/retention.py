@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.checkpoint import epochs
-from app.checkpoint.names import CHECKPOINTS, QUARANTINE, SHARDS, Attempt, CheckpointName
+from app.checkpoint import epochs, quarantine
+from app.checkpoint.names import CHECKPOINTS, SHARDS, Attempt, CheckpointName, checkpoints_among
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -50,7 +50,7 @@ def milestones(present: Iterable[CheckpointName], every: int, heads: Heads) -> s
 
     They are not read again: what they hold was verified when it was written. Raises OSError.
     """
-    quarantined = {CheckpointName.of_record(entry.name) for entry in heads.store.list(QUARANTINE)}
+    quarantined = quarantine.recorded(heads.store)
     newest = dict[int, CheckpointName]()
     for name in sorted(present):
         if name.step % every == 0 and name not in quarantined and heads.of(name):
@@ -73,7 +73,7 @@ def release(own: Attempt, pruned: Collection[CheckpointName], heads: Heads) -> s
     if not pruned:
         return set()
     store = heads.store
-    needed = heads.shards_of(manifests(store))
+    needed = heads.shards_of(checkpoints_among(store.list(CHECKPOINTS)))
     if needed is None:
         return set(pruned)
     remain = set[CheckpointName]()
@@ -101,7 +101,7 @@ def sweep(own: Attempt, entries: Iterable[Entry], now_s: float, heads: Heads) ->
     ]
     if not old:
         return []
-    present = manifests(store)
+    present = checkpoints_among(store.list(CHECKPOINTS))
     committed = set(present)
     orphans = [entry.name for entry in old if _checkpoint_of(entry) not in committed]
     needed = heads.shards_of(present) if orphans else None
@@ -112,11 +112,6 @@ def sweep(own: Attempt, entries: Iterable[Entry], now_s: float, heads: Heads) ->
         epochs.refuse_if_superseded(store, own)
         store.delete(name)
     return removed
-
-
-def manifests(store: Store) -> list[CheckpointName]:
-    """Every checkpoint whose manifest is there, torn ones included. Raises OSError."""
-    return [name for entry in store.list(CHECKPOINTS) if (name := CheckpointName.of_manifest(entry.name))]
 
 
 def _checkpoint_of(shard: Entry) -> CheckpointName | None:

@@ -13,7 +13,7 @@ from app.checkpoint import reader, writer
 from app.checkpoint.codec import Unsavable
 from app.checkpoint.directory import DirectoryStore
 from app.checkpoint.manifest import Damaged, Torn, Unsupported
-from app.checkpoint.names import CHECKPOINTS, CheckpointName
+from app.checkpoint.names import CHECKPOINTS, checkpoints_among
 from app.checkpoint.reader import Loaded
 from app.checkpoint.resume import Resumer
 from app.checkpoint.tree_source import Source
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from app.checkpoint.line import Line
     from app.checkpoint.manifest import Head, Manifest
+    from app.checkpoint.names import CheckpointName
     from app.checkpoint.store import Store
     from app.checkpoint.writer import Origin
 
@@ -122,8 +123,7 @@ def table_of(manifest: Manifest) -> TreeTable:
 
 def _refuse_among_states(store: Store) -> None:
     """Raises Refusal on a line of a session: neither kind could resume the other."""
-    present = (CheckpointName.of_manifest(entry.name) for entry in store.list(CHECKPOINTS))
-    for name in sorted((name for name in present if name), reverse=True):
+    for name in sorted(checkpoints_among(store.list(CHECKPOINTS)), reverse=True):
         try:
             head = reader.head_and_table(store, name).head
         except (Torn, Damaged, Unsupported, FileNotFoundError):

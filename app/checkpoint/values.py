@@ -7,6 +7,7 @@ import math
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from app.checkpoint import kinds
 from app.checkpoint.manifest import Unsupported
 from app.checkpoint.safetensors_file import LINE_BYTES
 
@@ -69,17 +70,24 @@ def memory_of(tensor: torch.Tensor) -> memoryview:
 
 def can_be_filled(tensor: torch.Tensor, place: Place) -> bool:
     """Whether the bytes of `place`, laid into its memory, are its values."""
-    import torch
-
     return (
-        type(tensor) in {torch.Tensor, torch.nn.Parameter}
-        and tensor.device.type == "cpu"
-        and tensor.layout is torch.strided
-        and tensor.is_contiguous()
-        and not (tensor.is_conj() or tensor.is_neg())
+        lies_plainly(tensor)
         and tuple(tensor.shape) == place.shape
         and place.kind == "tensor"
         and tensor.dtype == _torch_dtype(place.dtype)
+    )
+
+
+def lies_plainly(value: Any) -> bool:
+    """Whether it is a tensor whose memory is its bytes, in order, on the host. Of a subclass that is not known."""
+    import torch
+
+    return (
+        type(value) in {torch.Tensor, torch.nn.Parameter}
+        and value.device.type == "cpu"
+        and value.layout is torch.strided
+        and value.is_contiguous()
+        and not (value.is_conj() or value.is_neg())
     )
 
 
@@ -97,9 +105,6 @@ def _numpy_dtype(name: str) -> Any:
 def _torch_dtype(name: str) -> torch.dtype:
     import torch
 
-    dtype = getattr(torch, name, None)
-    if dtype is None and name.isidentifier():
+    if not hasattr(torch, name) and name.isidentifier():
         raise Unsupported(f"a tensor in it is of dtype {name}, which torch {torch.__version__} does not have")
-    if not isinstance(dtype, torch.dtype) or str(dtype) != f"torch.{name}":
-        raise ValueError(f"a tensor of dtype {name}")
-    return dtype
+    return kinds.torch_dtype(name)

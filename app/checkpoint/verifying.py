@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import time
 from typing import TYPE_CHECKING
 
 from app.checkpoint import content, reader
 from app.checkpoint.manifest import Damaged
-from app.checkpoint.names import CHECKPOINTS
-from app.checkpoint.resume import NO_OBJECT, SECOND_READ_AFTER_S
+from app.checkpoint.resume import SECOND_READ_AFTER_S
 from app.checkpoint.table import Table
 from app.checkpoint.trees import table_of
 
@@ -57,13 +55,7 @@ def _once(store: Store, name: CheckpointName, seen: Callable[[int], None]) -> Ma
     else:
         table_of(manifest)
     for shard in manifest.head.shards:
-        try:
+        with reader.telling_absence(store, name):
             for block in content.stream(store, shard):
                 seen(len(block))
-        except OSError as error:
-            if error.errno not in NO_OBJECT:
-                raise
-            if all(entry.name != name.manifest for entry in store.list(CHECKPOINTS)):
-                raise FileNotFoundError(errno.ENOENT, "vanished", name.manifest) from None
-            raise Damaged(f"one of its objects is missing ({error.strerror}: {error.filename})") from None
     return manifest

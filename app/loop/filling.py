@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from app.checkpoint.skeleton import UNREAD
 from app.checkpoint.table import Place
+from app.checkpoint.values import lies_plainly
 from app.contract import Refusal
 from app.loop.restoring import form, numbered, refuse_another_model
 
@@ -55,7 +56,7 @@ def of_optimizer(key: str, optimizer: Optimizer | Stateful, saved: Any) -> Claim
         for index, parameter in numbered(optimizer, saved).items()
         for name, place in _items(state.get(index))
         if isinstance(place, Place)
-        and _is_plain(value := optimizer.state.get(parameter, {}).get(name))
+        and lies_plainly(value := optimizer.state.get(parameter, {}).get(name))
         and form(value) == (place.dtype, place.shape)
     ]
 
@@ -64,24 +65,12 @@ def apart(claims: Claims) -> dict[str, torch.Tensor]:
     """By path, those in host memory; none that shares memory with one before: what is read last would decide."""
     found = dict[str, "torch.Tensor"]()
     end = 0
-    plain = [claim for claim in claims if _is_plain(claim[1])]
+    plain = [claim for claim in claims if lies_plainly(claim[1])]
     for path, tensor in sorted(plain, key=lambda claim: claim[1].data_ptr()):
         if tensor.data_ptr() >= end and path not in found:
             found[path] = tensor
             end = tensor.data_ptr() + tensor.nbytes
     return found
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether its memory is its bytes, in order, on the host. Of a subclass that is not known."""
-    import torch
-
-    return (
-        type(value) in {torch.Tensor, torch.nn.Parameter}
-        and value.device.type == "cpu"
-        and value.layout is torch.strided
-        and value.is_contiguous()
-    )
 
 
 def _items(values: Any) -> Iterator[tuple[Any, Any]]:

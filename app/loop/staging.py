@@ -10,12 +10,13 @@ import mmap
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from app.checkpoint.safetensors_file import LINE_BYTES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import torch
 
-_ALIGNMENT = 64
 _PAGE_BYTES = 2 * 2**20
 _POPULATE_WRITE = 23
 """madvise(2), since Linux 5.14; the module `mmap` has no name for it."""
@@ -78,7 +79,7 @@ def needed_bytes(values: Sequence[Any]) -> int:
 
 
 def _padded(size_bytes: int) -> int:
-    return -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
+    return -(-size_bytes // LINE_BYTES) * LINE_BYTES
 
 
 def _view(memory: torch.Tensor, value: Any) -> Any:

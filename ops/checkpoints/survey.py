@@ -67,10 +67,10 @@ class Survey:
 def survey(store: Store) -> Survey:
     """Raises OSError."""
     from app.checkpoint import quarantine
-    from app.checkpoint.names import CheckpointName
+    from app.checkpoint.names import checkpoints_among
 
     entries = store.list("")
-    names = sorted((n for entry in entries if (n := CheckpointName.of_manifest(entry.name))), reverse=True)
+    names = sorted(checkpoints_among(entries), reverse=True)
     with ThreadPoolExecutor(READERS) as pool:
         found = {each.name: each for each in pool.map(partial(_look, store), names) if each}
     for name in quarantine.recorded(store) & found.keys():

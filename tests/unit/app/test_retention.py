@@ -15,8 +15,8 @@ from app.checkpoint.directory import DirectoryStore
 from app.checkpoint.heads import Heads
 from app.checkpoint.line import Line
 from app.checkpoint.manifest import Head, Manifest, Shard
-from app.checkpoint.names import Attempt, CheckpointName
-from app.checkpoint.retention import expendable, manifests, milestones, prune, release, sweep
+from app.checkpoint.names import CHECKPOINTS, Attempt, CheckpointName, checkpoints_among
+from app.checkpoint.retention import expendable, milestones, prune, release, sweep
 from app.checkpoint.writer import Origin
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def line(store: DirectoryStore, attempt: Attempt = OWN, **options: int) -> Line:
 
 
 def steps_of(store: DirectoryStore) -> list[int]:
-    return sorted(name.step for name in manifests(store))
+    return sorted(name.step for name in checkpoints_among(store.list(CHECKPOINTS)))
 
 
 def state(step: int) -> dict[str, object]:
@@ -174,7 +174,7 @@ def test_checkpoints_of_every_so_many_steps_stay_over_attempts(tmp_path):
     for step in (30, 35, 40, 45):
         second.commit(step, encoded(step), ORIGIN)
     assert steps_of(store) == [10, 20, 30, 40, 45]
-    for name in manifests(store):
+    for name in checkpoints_among(store.list(CHECKPOINTS)):
         assert reader.load(store, name).state["step"] == name.step
 
 
@@ -215,7 +215,7 @@ def test_a_pruning_that_is_cut_at_any_deletion_leaves_everything_loadable(tmp_pa
 
 
 def everything_loads(store: DirectoryStore) -> None:
-    names = manifests(store)
+    names = checkpoints_among(store.list(CHECKPOINTS))
     assert len(names) >= 2
     for name in names:
         loaded = reader.load(store, name).state

@@ -16,8 +16,7 @@ from app.checkpoint import blocks, codec, layout, reader, writer
 from app.checkpoint.directory import DirectoryStore
 from app.checkpoint.line import Line
 from app.checkpoint.manifest import Manifest
-from app.checkpoint.names import Attempt, CheckpointName
-from app.checkpoint.retention import manifests
+from app.checkpoint.names import CHECKPOINTS, Attempt, CheckpointName, checkpoints_among
 from app.checkpoint.store import Written, read
 from app.checkpoint.writer import Origin
 
@@ -154,7 +153,7 @@ class TestShards:
         if theirs == "wrong":
             with pytest.raises(OSError, match="the store holds 0badcafe"):
                 self.saved(store, {"a": torch.zeros(3)})
-            assert manifests(store) == []
+            assert checkpoints_among(store.list(CHECKPOINTS)) == []
         else:
             checked = head_of(store, self.saved(store, {"a": torch.zeros(3)})).checked
             assert checked == ("size+crc32c" if theirs else "size")
@@ -232,7 +231,7 @@ class TestFrozen:
         first = saving.commit(1, self.state(1), ORIGIN)
         with pytest.raises(OSError, match="taken back"):
             saving.commit(2, self.state(2), ORIGIN, (store.root / first.shard(1)).unlink)
-        assert manifests(store) == [first]
+        assert checkpoints_among(store.list(CHECKPOINTS)) == [first]
         name = saving.commit(2, self.state(2), ORIGIN)
         assert reader.load(store, name).state["step"] == 2
 
