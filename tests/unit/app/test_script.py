@@ -68,12 +68,12 @@ def test_a_stop_after_the_loop_was_left_while_a_save_is_written_is_no_success(tm
         from app.loop.ending import Ending
         left, told, publish = threading.Event(), Ending.left_early, DirectoryStore.publish
 
-        def slow(self, name, content):
+        def slow(self, name, content, *last_look):
             if name.startswith("checkpoints"):
                 assert left.wait(30)
                 os.kill(os.getpid(), signal.SIGTERM)
                 assert shutdown.process.noticed.wait(30)
-            return publish(self, name, content)
+            return publish(self, name, content, *last_look)
 
         DirectoryStore.publish = slow
         Ending.left_early = lambda self: (told(self), left.set())
