@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import mmap
 import os
@@ -25,6 +26,7 @@ from tests.crash.points import WINDOWS, How, Kill, Seam, Window
 from tests.engine.harness import Trial
 
 HANGS_S = 120.0
+PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,7 @@ def _attempt(root: Path, mode: Mode, end: Kill | Stop | None, wires: _Wires, pre
     def reached() -> None:
         wires.reached.send(b"!")
 
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # it writes nothing once a sweep has ended
     kill, stop = (end if isinstance(end, Kill) else None), (end if isinstance(end, Stop) else None)
     try:
         os.dup2(wires.log, 1)
