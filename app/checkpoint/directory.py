@@ -1,11 +1,10 @@
 """A store in a directory: a local disk, or a bucket mounted by gcsfuse.
 
-The two differ in what makes bytes durable. On a disk: fsync of each file, then of the directories above them, and a
+The two differ in what makes bytes durable. On a disk: fsync of each file and of the directories above it, and a
 hard link publishes a finished file under its final name. On a mount fsync proves nothing and links do not exist: an
 object comes into being at `close`, whose error is therefore part of the write.
 
-On a disk each fsync may wait for a commit of the file system's journal and a flush of the disk, which takes as long as
-writing megabytes. So all that must be durable before a link is synced together, right before it.
+On a disk all that must be durable before a link is synced together, right before it (unsynced.py).
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-import threading
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from app.checkpoint import files
 from app.checkpoint.store import STAGED, Entry, Written
+from app.checkpoint.unsynced import Unsynced, open_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,10 +27,6 @@ if TYPE_CHECKING:
 STAGING = STAGED.removesuffix("/")
 """Below the root: documents on a disk before they are linked to their names, some half-written."""
 STALE_S = 3600.0
-SYNC_LATER_BYTES = 2**20
-"""A file with more in the page cache than this is synced by the thread that wrote it."""
-OPEN_FILES = 64
-"""So many wait for their sync at most."""
 
 
 class Medium(Enum):
@@ -45,11 +40,7 @@ class DirectoryStore:
     def __init__(self, root: Path, medium: Medium | None = None) -> None:
         self.root = root
         self.medium = medium or medium_of(root)
-        self._written = dict[Path, int]()
-        """Files, with their descriptors, that are not synced yet; their bytes are on the disk but for few."""
-        self._changed = set[Path]()
-        """Directories with names that are not durable yet."""
-        self._lock = threading.Lock()
+        self._unsynced = Unsynced()
 
     def list(self, prefix: str) -> list[Entry]:
         found = list[Entry]()
@@ -65,12 +56,9 @@ class DirectoryStore:
         file = self._new(path, chunks)
         if self.medium is Medium.MOUNT:
             _close_object(path, file)
-        elif file.cached_bytes > SYNC_LATER_BYTES or len(self._written) >= OPEN_FILES:
-            files.sync_and_close(file.fd)
         else:
-            with self._lock:
-                self._written[path] = file.fd
-        self._changes(path.parent)
+            self._unsynced.add_file(path, file)
+            self._unsynced.add_directory(path.parent)
         return Written(file.size_bytes)
 
     def publish(self, name: str, content: bytes, last_look: Callable[[], None] | None = None) -> None:
@@ -83,7 +71,7 @@ class DirectoryStore:
         else:
             if not self._link_new(path, content, last_look):
                 files.sync_and_close(self._new(path, [memoryview(content)]).fd)
-            files.sync_and_close(_open_directory(path.parent))
+            files.sync_and_close(open_directory(path.parent))
 
     def replace(self, name: str, content: bytes) -> None:
         path = self.root / name
@@ -102,10 +90,7 @@ class DirectoryStore:
 
     def delete(self, name: str) -> None:
         path = self.root / name
-        with self._lock:
-            unsynced = self._written.pop(path, None)
-        if unsynced is not None:
-            os.close(unsynced)
+        self._unsynced.forget_file(path)
         with suppress(FileNotFoundError):
             path.unlink()
         with suppress(OSError):  # a shard directory goes with its last shard; on a bucket it never existed
@@ -162,7 +147,7 @@ class DirectoryStore:
         staged, fd = self._stage(path.name, content)
         try:
             staged_at = os.fstat(fd).st_mtime
-            self._sync(fd)
+            self._unsynced.sync(fd)
             last_look()
             try:
                 os.link(staged, path)
@@ -188,35 +173,8 @@ class DirectoryStore:
         if directory != self.root:
             self._make_directory(directory.parent)
         make_directory(directory)
-        self._changes(directory.parent)
-
-    def _changes(self, directory: Path) -> None:
-        with self._lock:
-            self._changed.add(directory)
-
-    def _sync(self, fd: int) -> None:
-        """This file and everything that was written so far."""
-        with self._lock:
-            files_written, self._written = list(self._written.values()), {}
-            changed, self._changed = self._changed, set()
-        fds = [fd, *files_written]
-        try:
-            for directory in changed:
-                with suppress(FileNotFoundError):  # a failed save's, removed since
-                    fds.append(_open_directory(directory))
-        except OSError:
-            _close(fds)
-            raise
-        finally:
-            with self._lock:
-                self._changed |= changed
-        files.sync_and_close(*fds)
-        with self._lock:
-            self._changed -= changed
-
-
-def _open_directory(directory: Path) -> int:
-    return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        if self.medium is Medium.DISK:
+            self._unsynced.add_directory(directory.parent)
 
 
 def make_directory(directory: Path) -> None:
@@ -236,12 +194,6 @@ def _close_object(path: Path, file: files.Filled) -> None:
 def _compare(path: Path, file: files.Filled) -> None:
     if (size := path.stat().st_size) != file.size_bytes:
         raise OSError(errno.EIO, f"{file.size_bytes} bytes were written but the file holds {size}", str(path))
-
-
-def _close(fds: Iterable[int]) -> None:
-    for fd in fds:
-        with suppress(OSError):
-            os.close(fd)
 
 
 def _remove(half_written: Path) -> None:

@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.checkpoint import content
+from app.checkpoint.files import sync_and_close
 from app.checkpoint.store import PARALLEL
+from app.checkpoint.unsynced import open_directory
 from app.contract import Refusal
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ class Unfinished:
         path = place.parent / f"{_prefix(place)}{secrets.token_hex(4)}"
         with _telling(path):
             path.mkdir()
-            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            lock = open_directory(path)
             with suppress(OSError):  # a file system without locks: then nobody removes what is left there
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return cls(place, path, lock)
@@ -101,7 +103,7 @@ class Unfinished:
                     raise _occupied(self.place) from error
                 raise
             with suppress(OSError):  # it is there; only a power cut could still undo it
-                _sync(self.place.parent)
+                sync_and_close(open_directory(self.place.parent))
         os.close(self.lock)
 
     def abandon(self) -> None:
@@ -150,7 +152,7 @@ def _prefix(place: Path) -> str:
 
 def _remove_unless_locked(left: Path) -> None:
     with suppress(OSError):
-        fd = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = open_directory(left)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _remove(left)
@@ -187,18 +189,10 @@ def _telling(path: Path) -> Generator[None]:
 
 def sync_file_system(directory: Path) -> None:
     """syncfs(2): one call, where fsync of ten thousand small files takes a minute."""
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = open_directory(directory)
     try:
         if ctypes.CDLL(None, use_errno=True).syncfs(fd):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number), str(directory))
-    finally:
-        os.close(fd)
-
-
-def _sync(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
     finally:
         os.close(fd)

@@ -110,6 +110,23 @@ def test_on_a_disk_shards_and_each_directory_once_are_synced_before_the_link(tmp
     assert list((tmp_path / STAGING).iterdir()) == []
 
 
+def test_a_directory_that_gets_a_name_while_it_is_synced_is_synced_again(tmp_path, monkeypatch):
+    store, fsync, synced = DirectoryStore(tmp_path, Medium.DISK), os.fsync, list[str]()
+
+    def noting_fsync(fd: int) -> None:
+        fsync(fd)
+        synced.append(str(Path(f"/proc/self/fd/{fd}").readlink()))
+        if synced[-1].endswith("shards/a") and not (tmp_path / "shards/a/001").exists():
+            store.create("shards/a/001", chunks(b"2"))
+
+    monkeypatch.setattr(os, "fsync", noting_fsync)
+    store.create("shards/a/000", chunks(b"1"))
+    store.publish("checkpoints/a.json", b"{}")
+    synced.clear()
+    store.publish("checkpoints/b.json", b"{}")
+    assert str(tmp_path / "shards/a") in synced
+
+
 def test_on_a_mount_nothing_is_linked_or_synced_and_a_failing_close_is_a_failed_write(tmp_path, monkeypatch):
     monkeypatch.delattr(os, "link")
     monkeypatch.delattr(os, "fsync")
