@@ -25,7 +25,7 @@ class Heads:
         """None if the manifest is torn, damaged, of another format or gone. Raises OSError."""
         if name not in self._known:
             try:
-                self._known[name] = reader.head_and_table(self.store, name).head
+                self._known[name] = reader.read_manifest(self.store, name).head
             except (Torn, Damaged, Unsupported, FileNotFoundError):
                 return None
         return self._known[name]

@@ -104,7 +104,7 @@ class Prefetch:
         names = set(checkpoints_among(self._store.list(CHECKPOINTS)))
         for name in sorted(names - quarantine.recorded(self._store), reverse=True):
             with suppress(Torn):
-                return reader.head_and_table(self._store, name).head
+                return reader.read_manifest(self._store, name).head
         return None
 
     def _fits(self, head: Head) -> bool:

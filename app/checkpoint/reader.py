@@ -61,7 +61,7 @@ def load(store: Store, name: CheckpointName, into: Into | None = None, ahead: Ah
 
 
 def _load(store: Store, name: CheckpointName, into: Into | None, ahead: Ahead | None) -> Loaded:
-    manifest = head_and_table(store, name)
+    manifest = read_manifest(store, name)
     head = manifest.head
     if head.files is not None:
         raise Refusal(
@@ -100,7 +100,7 @@ def _collector_paused() -> Generator[None]:
             gc.enable()
 
 
-def head_and_table(store: Store, name: CheckpointName) -> Manifest:
+def read_manifest(store: Store, name: CheckpointName) -> Manifest:
     """The verified manifest; shards are not looked at. Raises as `load`."""
     manifest = Manifest.decode(read(store, name.manifest))
     head = manifest.head

@@ -100,7 +100,7 @@ def restore_tree(
 
 def head_and_tree(store: Store, name: CheckpointName) -> tuple[Head, TreeTable]:
     """A tree's manifest, checked. Raises Torn, Damaged, Unsupported, OSError, and Refusal for a session's state."""
-    manifest = reader.head_and_table(store, name)
+    manifest = reader.read_manifest(store, name)
     if manifest.head.files is None:
         raise Refusal(
             f"Checkpoint {name} is the state of a session, not a directory tree. Nothing was changed. Resume it with "
@@ -125,7 +125,7 @@ def _refuse_among_states(store: Store) -> None:
     """Raises Refusal on a line of a session: neither kind could resume the other."""
     for name in sorted(checkpoints_among(store.list(CHECKPOINTS)), reverse=True):
         try:
-            head = reader.head_and_table(store, name).head
+            head = reader.read_manifest(store, name).head
         except (Torn, Damaged, Unsupported, FileNotFoundError):
             continue  # the next one tells
         if head.files is None:

@@ -49,7 +49,7 @@ def checked_table(manifest: Manifest) -> Table:
 
 
 def _once(store: Store, name: CheckpointName, seen: Callable[[int], None]) -> Manifest:
-    manifest = reader.head_and_table(store, name)
+    manifest = reader.read_manifest(store, name)
     if manifest.head.files is None:
         checked_table(manifest)
     else:

@@ -51,10 +51,10 @@ class Weight:
 def export(place: Place, each: Found, model: str | None, out: Path, say: Callable[[str], None]) -> None:
     """Raises OpsError, and what storage and engine raise. `out` is as before unless all of it is written."""
     from app.checkpoint.manifest import Damaged, Torn, Unsupported
-    from app.checkpoint.reader import head_and_table
+    from app.checkpoint.reader import read_manifest
 
     try:
-        manifest = head_and_table(place.store, each.name)
+        manifest = read_manifest(place.store, each.name)
         weights = _laid_out(_weights(manifest, model, str(each.name)), str(each.name))
         _write(place, manifest, weights, out)
     except (Torn, Damaged, Unsupported) as error:

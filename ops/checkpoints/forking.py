@@ -73,9 +73,9 @@ def _claimed(store: Store) -> Ledger:
 def _copied(source: Place, each: Found, store: Store, ledger: Ledger) -> CheckpointName:
     from app.checkpoint import writer
     from app.checkpoint.line import Line
-    from app.checkpoint.reader import head_and_table
+    from app.checkpoint.reader import read_manifest
 
-    manifest = head_and_table(source.store, each.name)
+    manifest = read_manifest(source.store, each.name)
     head, table = manifest.head, _table(manifest)
     origin = writer.Origin(
         head.identity, {**head.environment, FORKED_FROM: f"{source.url}/{each.name.manifest}"}, str(each.name)

@@ -131,10 +131,10 @@ def newest(found: tuple[Found, ...], where: str) -> Found:
 
 def _look(store: Store, name: CheckpointName) -> Found | None:
     from app.checkpoint.manifest import Damaged, Torn, Unsupported
-    from app.checkpoint.reader import head_and_table
+    from app.checkpoint.reader import read_manifest
 
     try:
-        return Found(name, State.UNKNOWN, head=head_and_table(store, name).head)
+        return Found(name, State.UNKNOWN, head=read_manifest(store, name).head)
     except Torn as torn:
         return Found(name, State.TORN, str(torn))
     except Damaged as damaged:

@@ -11,7 +11,7 @@ import torch
 from app.checkpoint import codec
 from app.checkpoint.directory import DirectoryStore
 from app.checkpoint.prefetch import Prefetch
-from app.checkpoint.reader import head_and_table
+from app.checkpoint.reader import read_manifest
 from tests.engine.lines import ORIGIN, Failing, attempt
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def newest(line: Line) -> CheckpointName:
 
 
 def shard_of(line: Line, name: CheckpointName) -> Shard:
-    (shard,) = head_and_table(line.store, name).head.shards
+    (shard,) = read_manifest(line.store, name).head.shards
     return shard
 
 

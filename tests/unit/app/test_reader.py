@@ -96,7 +96,7 @@ def test_a_tensor_that_the_bytes_do_not_fit_is_left_alone(line, other):
 
 def test_odd_sizes_make_no_other_tensor_lie_askew_in_its_file(line):
     state = {f"{kind}{number}": torch.zeros(size) for number in range(9) for kind, size in (("odd", 1), ("even", 32))}
-    manifest = reader.head_and_table(line.store, saved(line, state))
+    manifest = reader.read_manifest(line.store, saved(line, state))
     places = Table.decode(manifest.table, manifest.format).places
     assert {place.path for place in places if place.begin % 64 == 0} >= {path for path in state if path[0] == "e"}
 
