@@ -11,7 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    import torch
 
 
 class Moved(Exception):  # noqa: N818
@@ -41,6 +43,17 @@ class Watch(Protocol):
     def differs(self) -> str | None:
         """After `look`: a tensor that, or whose copy, is not the boundary's, or None. Waits for the device."""
         ...
+
+
+class Versions:
+    """Version counters of tensors, as they are now."""
+
+    def __init__(self, names: Sequence[str], tensors: Sequence[torch.Tensor]) -> None:
+        self._noted = [(name, tensor, tensor._version) for name, tensor in zip(names, tensors, strict=True)]
+
+    def risen(self) -> str | None:
+        """The name of a tensor whose version is another since, or None."""
+        return next((name for name, tensor, version in self._noted if tensor._version != version), None)
 
 
 class Loan:

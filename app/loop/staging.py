@@ -51,6 +51,10 @@ class Staging:
     def size_bytes(self) -> int:
         return 0 if self._memory is None else self._memory.numel()
 
+    def new_bytes(self, values: Sequence[Any]) -> int:
+        """How much more memory `views` of these would take."""
+        return max(0, needed_bytes(values) - self.size_bytes)
+
     def views(self, values: Sequence[Any]) -> list[Any]:
         """For each tensor or array a contiguous one in this memory, of the same dtype and shape.
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from app.loop.loan import Versions
 from app.loop.movers.host import ASSUMED_BYTES_PER_S, TELLING_BYTES
-from app.loop.staging import Staging, needed_bytes, pinned
+from app.loop.staging import Staging, pinned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +34,7 @@ class CudaMover:
         self._bytes_per_s = ASSUMED_BYTES_PER_S
 
     def new_bytes(self, values: Sequence[Any]) -> int:
-        return max(0, needed_bytes(values) - self._staging.size_bytes)
+        return self._staging.new_bytes(values)
 
     def stage(self, values: Sequence[Any]) -> Sequence[Any]:
         return self._staging.views(values)
@@ -99,7 +100,7 @@ class CudaWatch:
         self, mover: CudaMover, names: Sequence[str], lent: Sequence[torch.Tensor], first: Sequence[torch.Tensor]
     ) -> None:
         self._mover, self._names, self._lent, self._first = mover, names, lent, first
-        self._versions = [tensor._version for tensor in lent]
+        self._versions = Versions(names, lent)
         self._second: Sequence[torch.Tensor] = []
         self._complete: Sequence[Event] = []
 
@@ -110,10 +111,7 @@ class CudaWatch:
                 torch.cuda.current_stream(tensor.device).wait_event(event)
 
     def risen(self) -> str | None:
-        for name, tensor, version in zip(self._names, self._lent, self._versions, strict=True):
-            if tensor._version != version:
-                return name
-        return None
+        return self._versions.risen()
 
     def look(self) -> None:
         self._second, self._complete = self._mover.look_again(self._lent)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import crc32c
 
 from app.checkpoint.copying import copy_long
-from app.loop.staging import Staging, needed_bytes
+from app.loop.loan import Versions
+from app.loop.staging import Staging
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ class HostMover:
         self._bytes_per_s = ASSUMED_BYTES_PER_S
 
     def new_bytes(self, values: Sequence[Any]) -> int:
-        return max(0, needed_bytes(values) - self._staging.size_bytes)
+        return self._staging.new_bytes(values)
 
     def stage(self, values: Sequence[Any]) -> Sequence[Any]:
         return self._staging.views(values)
@@ -78,17 +79,14 @@ class HostWatch:
     ) -> None:
         self._names, self._lent, self._views = names, lent, views
         self._turn = turn % SHARE
-        self._versions = [tensor._version for tensor in lent]
+        self._versions = Versions(names, lent)
         self._sums = [self._sum(tensor) for tensor in lent]
         self._different: str | None = None
 
     def take_back(self) -> None: ...
 
     def risen(self) -> str | None:
-        for name, tensor, version in zip(self._names, self._lent, self._versions, strict=True):
-            if tensor._version != version:
-                return name
-        return None
+        return self._versions.risen()
 
     def look(self) -> None:
         """The copy's part too: the tensor may be written between the copy of that part and of another."""
