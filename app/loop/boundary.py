@@ -22,7 +22,7 @@ class Boundary:
     """Model key -> buffer name -> copy."""
     groups: dict[str, list[dict[str, Any]]]
     """Optimizer key -> its parameter groups without the parameters."""
-    versions: int
-    """Sum of the parameters' version counters: a hint that something changed them past the gate."""
+    marks: int
+    """Of parameters and optimizer state (marks.py): another one says that something changed them past the gate."""
     pending: dict[str, Mark]
     """Parameter's name -> its gradient, where no optimizer has used it: part of the state."""

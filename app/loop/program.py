@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.checkpoint import skeleton
 from app.contract import Refusal
-from app.loop import filling, module_versions, rng, scaler
+from app.loop import filling, marks, module_versions, rng, scaler
 from app.loop.accumulation import Accumulation, is_still, parameters
 from app.loop.boundary import Boundary
 from app.loop.restoring import load_gradients, load_model, load_optimizer
@@ -109,21 +109,21 @@ class Program:
             if (found := getattr(optimizer, "param_groups", None)) is not None
         }
         pending = self._accumulation.pending(self._named_parameters)
-        return Boundary(step, volatile, buffers, groups, self._versions(), pending)
+        return Boundary(step, volatile, buffers, groups, self._marks(), pending)
 
     def untouched_since(self, boundary: Boundary) -> bool:
         """Whether parameters and optimizer state certainly are those of `boundary`, given that no gate fired since.
 
         True for a boundary that has nothing to save. Otherwise each optimizer must have been seen to fire the gate
-        (one that is not a torch optimizer, or whose `step` was replaced, never does), and neither a parameter's
-        version nor a pending gradient may have moved.
+        (one that is not a torch optimizer, or whose `step` was replaced, never does), and neither the mark of a
+        parameter or of optimizer state nor a pending gradient may have moved.
         """
         if not self.has_live_tensors or boundary.step == self.start_step:
             return True
         if not self.gate_is_trusted:
             return False
         seen = bool(self.optimizers) and all(self.was_seen(each) for each in self.optimizers.values())
-        if not seen or self._versions() != boundary.versions:
+        if not seen or self._marks() != boundary.marks:
             return False
         return all(is_still(mark, self._named_parameters[name].grad) for name, mark in boundary.pending.items())
 
@@ -195,8 +195,8 @@ class Program:
             for name, tensor in model.state_dict().items()
         }
 
-    def _versions(self) -> int:
-        return sum(p._version for p in self._parameters if not p.is_inference())
+    def _marks(self) -> int:
+        return marks.of(self._parameters, of_torch_kind(self.optimizers).values())
 
 
 def _is_dense(gradient: torch.Tensor | None) -> TypeIs[torch.Tensor]:
