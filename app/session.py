@@ -75,6 +75,11 @@ def session(
     from app.loop.run import Run
     from app.loop.snapshot import Mode
 
+    total_steps, keep, log_every = (
+        _whole(name, value) for name, value in (("total_steps", total_steps), ("keep", keep), ("log_every", log_every))
+    )
+    every_steps = None if every_steps is None else _whole("every_steps", every_steps)
+    keep_every = None if keep_every is None else _whole("keep_every", keep_every)
     if total_steps < 0 or (every_steps is not None and every_steps < 1) or keep < 2 or log_every < 1:
         raise ValueError("total_steps must be 0 or more, every_steps and log_every 1 or more, keep 2 or more")
     if not 0 < every_minutes < math.inf:
@@ -102,3 +107,13 @@ def session(
         fork=fork,
     )
     return Run(program, options, start, shutdown)
+
+
+def _whole(name: str, value: int) -> int:
+    """A number of numpy or torch as Python's own, which alone can be written everywhere. Raises ValueError."""
+    from operator import index
+
+    try:
+        return index(value)
+    except TypeError:
+        raise ValueError(f"{name} is {value!r}; it must be a whole number, such as int(...) gives") from None

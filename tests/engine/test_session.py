@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -151,3 +152,19 @@ def test_the_resume_line_says_how_many_steps_an_attempt_lost_that_could_tell_whe
 def test_a_way_to_save_that_does_not_exist_is_refused(wrong):
     with pytest.raises(ValueError, match="must be"):
         session(total_steps=1, **wrong)
+
+
+@pytest.mark.parametrize("name", ["total_steps", "every_steps", "keep", "keep_every", "log_every"])
+@pytest.mark.parametrize("wrong", [10.0, 2.5, float("nan"), "10"])
+def test_a_count_that_is_no_whole_number_is_refused_before_any_work_is_done(tmp_path, name, wrong):
+    with pytest.raises(ValueError, match=f"{name} is .* must be a whole number"):
+        session(start=begin(tmp_path), **{"total_steps": 4, name: wrong})
+
+
+@pytest.mark.parametrize("kind", [np.int64, torch.tensor])
+def test_counts_may_be_whole_numbers_of_numpy_and_torch(tmp_path, kind):
+    counts = {"total_steps": kind(5), "every_steps": kind(2), "keep": kind(2), "keep_every": kind(4)}
+    with session(start=begin(tmp_path), **counts) as run:
+        list(run.steps())
+    assert json.loads((tmp_path / "job-task-0/done.json").read_text())["total_steps"] == 5
+    assert steps_on(tmp_path) == [4, 5]
