@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from app import logs
-from app.checkpoint import codec
+from app.checkpoint import blocks, codec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,5 +58,6 @@ def weights_sha256(weights: Mapping[str, Any]) -> str:
         for blob in codec.encode(tensor).blobs:
             part = f"{name}/{blob.path}" if blob.path else name
             digest.update(f"{part} {blob.dtype} {list(blob.shape)}\n".encode())
-            digest.update(blob.data())
+            for piece in blocks.stream(b"", [blob]):
+                digest.update(piece)
     return digest.hexdigest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 
 class Unsavable(TypeError):  # noqa: N818
@@ -26,26 +26,11 @@ class Blob:
     """`bfloat16`, `int64`, ... as torch or numpy spells it."""
     shape: tuple[int, ...]
     value: Any
-    """The tensor or array itself; its bytes are taken when it is written."""
+    """The tensor or array itself; its bytes are taken when it is written (blocks.py)."""
 
     @property
     def size_bytes(self) -> int:
         return int(self.value.nbytes)
-
-    def data(self) -> memoryview:
-        """Row-major little-endian bytes; a copy only where the value is not contiguous or not in host memory."""
-        if not self.value.nbytes:
-            return memoryview(b"")
-        if self.kind == "array":
-            import numpy as np
-
-            array = np.ascontiguousarray(self.value).reshape(-1)
-            return memoryview(cast("Any", array.view(np.uint8)))
-        import torch
-
-        host = self.value.detach().cpu().resolve_conj().resolve_neg().contiguous()
-        flat = host.as_strided((host.numel(),), (1,))  # one element may have any stride, and then has no view as bytes
-        return memoryview(flat.view(torch.uint8).numpy())
 
     def copied(self) -> Blob:
         """The same with bytes of its own, so that training may go on while they are written."""
