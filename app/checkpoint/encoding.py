@@ -6,7 +6,7 @@ import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from typing import TYPE_CHECKING, Any, cast
 
-from app.checkpoint import kinds, plain, refused, registered
+from app.checkpoint import collector, kinds, plain, refused, registered
 from app.checkpoint.blob import Blob, Encoded, Unsavable
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ def encode(state: Any) -> Encoded:
     """`blobs` hold the state's own tensors and arrays, not copies. Raises Unsavable."""
     encoder = _Encoder()
     try:
-        tree = encoder.node(state, "")
+        with collector.resting():
+            tree = encoder.node(state, "")
     except RecursionError as error:
         raise Unsavable("the state: it is saved too deep in the program's stack to be walked through") from error
     return Encoded(tree, tuple(encoder.blobs))

@@ -7,13 +7,12 @@ memory over which the tensors are then laid. Large files are read by several thr
 from __future__ import annotations
 
 import errno
-import gc
 import struct
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from app.checkpoint import codec, stripes, values
+from app.checkpoint import codec, collector, stripes, values
 from app.checkpoint.manifest import Damaged, Head, Manifest
 from app.checkpoint.names import CHECKPOINTS, checkpoints_among
 from app.checkpoint.patience import MISPLACED
@@ -56,7 +55,7 @@ def load(store: Store, name: CheckpointName, into: Into | None = None, ahead: Ah
     And Refusal for a checkpoint that is a directory tree, and what `into` raises. If it raises after `into` returned,
     the tensors that `into` gave hold any bytes: they must be loaded again, or not be used.
     """
-    with _collector_paused():
+    with collector.resting():
         return _load(store, name, into, ahead)
 
 
@@ -86,18 +85,6 @@ def _load(store: Store, name: CheckpointName, into: Into | None, ahead: Ahead | 
         return value
 
     return Loaded(name, head, _sensibly(lambda: codec.decode(table.tree, value)))
-
-
-@contextmanager
-def _collector_paused() -> Generator[None]:
-    """Ten thousand tensors make so many objects that it would go through all there are, several times, for nothing."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def read_manifest(store: Store, name: CheckpointName) -> Manifest:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import crc32c
 
-from app.checkpoint import blocks, epochs, frozen
+from app.checkpoint import blocks, collector, epochs, frozen
 from app.checkpoint.frozen import BY_STORE, SIZE_ONLY, Known, Vanished, WrittenShard
 from app.checkpoint.layout import SHARD_BYTES, Layout, ShardPlan, blobs_of, layout
 from app.checkpoint.manifest import Head, Manifest, Shard
@@ -60,7 +60,8 @@ def commit(
     Raises OSError, and Superseded when a newer attempt works on the line.
     """
     kept = kept or Kept()
-    kept.layout = plan = layout(state, kept.layout, shard_bytes or SHARD_BYTES)
+    with collector.resting():
+        kept.layout = plan = layout(state, kept.layout, shard_bytes or SHARD_BYTES)
     done = dict[int, WrittenShard]()
     while True:
         missing = [index for index in range(len(plan.shards)) if index not in done]
