@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from app import logs
 from app.checkpoint import epochs
 from app.checkpoint.names import Attempt
-from app.checkpoint.store import Kinds, document
+from app.checkpoint.storage.store import Kinds, document
 from app.clock import now_rfc3339
 from app.contract import Reason, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.checkpoint.store import Store
+    from app.checkpoint.storage.store import Store
     from app.contract import Task
 
 VERDICT = "verdict.json"

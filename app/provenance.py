@@ -8,7 +8,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from app import logs
-from app.checkpoint import blocks, codec
+from app.checkpoint import codec
+from app.checkpoint.shards import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

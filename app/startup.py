@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app import ledger, logs
-from app.checkpoint import line, opening
-from app.checkpoint.patience import patiently
+from app.checkpoint import line
+from app.checkpoint.storage import opening
+from app.checkpoint.storage.patience import patiently
 from app.clock import REAL, Clock
 from app.contract import Refusal, Task
 from app.ledger import Ledger
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from app.checkpoint.prefetch import Prefetch
-    from app.checkpoint.store import Store
+    from app.checkpoint.storage.store import Store
 
 T = TypeVar("T")
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from app import logs, provenance, startup
 from app.checkpoint.line import Line
-from app.checkpoint.patience import StoreUnavailable, patiently
-from app.checkpoint.tree_source import TreeChanged
-from app.checkpoint.trees import commit_tree, restore_tree
+from app.checkpoint.storage.patience import StoreUnavailable, patiently
+from app.checkpoint.trees.source import TreeChanged
+from app.checkpoint.trees.tree import commit_tree, restore_tree
 from app.checkpoint.writer import Origin
 from app.contract import Task
 

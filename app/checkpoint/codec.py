@@ -7,10 +7,10 @@ of value; anything else is refused with its path when it is saved, so that nothi
 torch and numpy are not imported for a state that holds none of their values.
 """
 
-from app.checkpoint.blob import Blob, Encoded, Undecodable, Unsavable
-from app.checkpoint.decoding import decode
-from app.checkpoint.encoding import encode
-from app.checkpoint.registered import ClassChanged, NotRegistered, register
+from app.checkpoint.state.blob import Blob, Encoded, Undecodable, Unsavable
+from app.checkpoint.state.decoding import decode
+from app.checkpoint.state.encoding import encode
+from app.checkpoint.state.registered import ClassChanged, NotRegistered, register
 
 __all__ = [
     "Blob",

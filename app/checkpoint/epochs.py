@@ -18,13 +18,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.checkpoint.names import CHECKPOINTS, LEDGER, Attempt, CheckpointName, checkpoints_among
-from app.checkpoint.store import STAGED
+from app.checkpoint.storage.store import STAGED
 from app.contract import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from app.checkpoint.store import Store
+    from app.checkpoint.storage.store import Store
 
 CLAIMS = 50
 """So many tries to claim an epoch: far more than attempts that start at once."""

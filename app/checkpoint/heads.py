@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from app.checkpoint.names import CheckpointName
-    from app.checkpoint.store import Store
+    from app.checkpoint.storage.store import Store
 
 
 @dataclass

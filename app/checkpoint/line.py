@@ -16,7 +16,7 @@ from app.checkpoint.meaning import refuse_senseless
 from app.checkpoint.names import CHECKPOINTS, DONE, LATEST, CheckpointName, checkpoints_among
 from app.checkpoint.pruning import Pruning
 from app.checkpoint.resume import Filling, Resumer
-from app.checkpoint.store import Kinds, document
+from app.checkpoint.storage.store import Kinds, document
 from app.clock import now_rfc3339
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from app.checkpoint.codec import Encoded
     from app.checkpoint.names import Attempt
     from app.checkpoint.reader import Into, Loaded
-    from app.checkpoint.store import Store
-    from app.checkpoint.stripes import Ahead
+    from app.checkpoint.shards.stripes import Ahead
+    from app.checkpoint.storage.store import Store
     from app.checkpoint.writer import Origin
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import crc32c
 
 from app.checkpoint.names import SHARDS
-from app.checkpoint.store import Kinds, fields_of
+from app.checkpoint.storage.store import Kinds, fields_of
 
 FORMAT = 2
 READABLE = (1, 2)

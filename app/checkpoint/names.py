@@ -12,12 +12,12 @@ import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from app.checkpoint.store import STAGED
+from app.checkpoint.storage.store import STAGED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from app.checkpoint.store import Entry
+    from app.checkpoint.storage.store import Entry
 
 CHECKPOINTS = "checkpoints/"
 SHARDS = "shards/"

@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING
 import crc32c
 
 from app import logs
-from app.checkpoint import pages, quarantine, reader
+from app.checkpoint import quarantine, reader
 from app.checkpoint.host_memory import available_bytes
 from app.checkpoint.manifest import Shard, Torn
 from app.checkpoint.names import CHECKPOINTS, checkpoints_among
-from app.checkpoint.shard_reading import opened, read_exactly, refuse_more, refuse_other_bytes
-from app.checkpoint.stripes import threads
+from app.checkpoint.shards import pages
+from app.checkpoint.shards.shard_reading import opened, read_exactly, refuse_more, refuse_other_bytes
+from app.checkpoint.shards.stripes import threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from mmap import mmap
 
     from app.checkpoint.manifest import Head
-    from app.checkpoint.store import Store
+    from app.checkpoint.storage.store import Store
 
 PIECE_BYTES = 32 * 2**20
 """Read at a time. After each the thread waits for the interpreter, which an import may hold for milliseconds: that

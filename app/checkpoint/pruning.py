@@ -12,7 +12,7 @@ from app.checkpoint.names import CHECKPOINTS, SHARDS, CheckpointName, checkpoint
 
 if TYPE_CHECKING:
     from app.checkpoint.names import Attempt
-    from app.checkpoint.store import Store
+    from app.checkpoint.storage.store import Store
 
 
 @dataclass

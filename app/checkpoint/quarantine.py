@@ -7,11 +7,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from app.checkpoint.names import QUARANTINE, CheckpointName
-from app.checkpoint.store import document
+from app.checkpoint.storage.store import document
 from app.clock import now_rfc3339
 
 if TYPE_CHECKING:
-    from app.checkpoint.store import Store
+    from app.checkpoint.storage.store import Store
 
 
 def record(store: Store, name: CheckpointName, reason: str, found_by: str) -> None:

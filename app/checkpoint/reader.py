@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from app.checkpoint import codec, collector, stripes, values
+from app.checkpoint import codec, collector
 from app.checkpoint.manifest import Damaged, Head, Manifest
 from app.checkpoint.names import CHECKPOINTS, checkpoints_among
-from app.checkpoint.patience import MISPLACED
-from app.checkpoint.shard_plan import Extent
-from app.checkpoint.store import read
+from app.checkpoint.shards import stripes, values
+from app.checkpoint.shards.shard_plan import Extent
+from app.checkpoint.storage.patience import MISPLACED
+from app.checkpoint.storage.store import read
 from app.checkpoint.table import Table
 from app.contract import Refusal
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     import torch
 
     from app.checkpoint.names import CheckpointName
-    from app.checkpoint.store import Store
-    from app.checkpoint.stripes import Ahead
+    from app.checkpoint.shards.stripes import Ahead
+    from app.checkpoint.storage.store import Store
 
     Into = Callable[[Head, Table], Mapping[str, torch.Tensor]]
     """Existing tensors by path in the state, to be filled; called when the manifest is verified and before any other

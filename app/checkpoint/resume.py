@@ -21,7 +21,7 @@ from app import logs
 from app.checkpoint import quarantine, reader
 from app.checkpoint.manifest import Damaged, Torn, Unsupported
 from app.checkpoint.names import CHECKPOINTS, LATEST, QUARANTINE, checkpoints_among
-from app.checkpoint.patience import StoreUnavailable, patiently
+from app.checkpoint.storage.patience import StoreUnavailable, patiently
 from app.contract import Refusal
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from app.checkpoint.manifest import Head
     from app.checkpoint.names import CheckpointName
     from app.checkpoint.reader import Into, Loaded
-    from app.checkpoint.store import Store
+    from app.checkpoint.storage.store import Store
     from app.checkpoint.table import Table
 
 T = TypeVar("T")

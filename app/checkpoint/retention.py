@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from app.checkpoint.heads import Heads
-    from app.checkpoint.store import Entry, Store
+    from app.checkpoint.storage.store import Entry, Store
 
 ORPHAN_AGE_S = 3600.0
 

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from app.checkpoint.store import Kinds, fields_of
+from app.checkpoint.storage.store import Kinds, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from app.checkpoint import content, reader
+from app.checkpoint import reader
 from app.checkpoint.manifest import Damaged
 from app.checkpoint.resume import SECOND_READ_AFTER_S
+from app.checkpoint.shards import content
 from app.checkpoint.table import Table
 from app.checkpoint.trees import table_of
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from app.checkpoint.manifest import Manifest
     from app.checkpoint.names import CheckpointName
-    from app.checkpoint.store import Store
+    from app.checkpoint.storage.store import Store
 
 
 def verify(

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import crc32c
 
-from app.checkpoint import blocks, collector, epochs, frozen
-from app.checkpoint.frozen import BY_STORE, SIZE_ONLY, Known, Vanished, WrittenShard
-from app.checkpoint.layout import SHARD_BYTES, Layout, ShardPlan, blobs_of, layout
+from app.checkpoint import collector, epochs
 from app.checkpoint.manifest import Head, Manifest, Shard
-from app.checkpoint.store import PARALLEL
+from app.checkpoint.shards import blocks, frozen
+from app.checkpoint.shards.frozen import BY_STORE, SIZE_ONLY, Known, Vanished, WrittenShard
+from app.checkpoint.shards.layout import SHARD_BYTES, Layout, ShardPlan, blobs_of, layout
+from app.checkpoint.storage.store import PARALLEL
 from app.checkpoint.table import join
 from app.clock import now_rfc3339
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from app.checkpoint.codec import Encoded
     from app.checkpoint.names import CheckpointName
-    from app.checkpoint.store import Store
+    from app.checkpoint.storage.store import Store
 
 
 @dataclass(frozen=True)

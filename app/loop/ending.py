@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from app import logs, provenance
-from app.checkpoint.patience import patiently
+from app.checkpoint.storage.patience import patiently
 from app.clock import now_rfc3339
 from app.contract import ExitCode, Reason, TaskError
 

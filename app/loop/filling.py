@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from app.checkpoint.shards.values import lies_plainly
 from app.checkpoint.skeleton import UNREAD
 from app.checkpoint.table import Place
-from app.checkpoint.values import lies_plainly
 from app.contract import Refusal
 from app.loop.restoring import form, numbered, refuse_another_model
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app import logs
-from app.checkpoint.directory import Medium
 from app.checkpoint.host_memory import available_bytes
-from app.checkpoint.store import PARALLEL
+from app.checkpoint.storage.directory import Medium
+from app.checkpoint.storage.store import PARALLEL
 
 if TYPE_CHECKING:
-    from app.checkpoint.store import Store
+    from app.checkpoint.storage.store import Store
 
 MOUNT_FILE_BYTES = 96 * 2**20
 """What a mounted bucket takes for a file that is being written."""

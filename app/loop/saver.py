@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app import logs
-from app.checkpoint.patience import PAUSES_S, TRIES
+from app.checkpoint.storage.patience import PAUSES_S, TRIES
 from app.contract import TryAgain
 from app.loop.loan import Moved
 from app.loop.stopping import SETTLE_S, save_for_stop

@@ -10,7 +10,7 @@ import mmap
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from app.checkpoint.safetensors_file import LINE_BYTES
+from app.checkpoint.shards.safetensors_file import LINE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -138,7 +138,7 @@ def _laid_out(found: list[tuple[tuple[str, ...], TensorPlace]], checkpoint: str)
 
 
 def _header(manifest: Manifest, weights: list[Weight]) -> bytes:
-    from app.checkpoint.safetensors_file import LENGTH
+    from app.checkpoint.shards.safetensors_file import LENGTH
 
     tied = {name: weight.name for weight in weights for name in weight.also}
     told = {"format": "pt", "checkpoint": manifest.head.name, "step": str(manifest.head.step)}
@@ -178,9 +178,9 @@ def _copy_from(
     place: Place, manifest: Manifest, index: int, wanted: list[Weight], put: Callable[[memoryview, int], None]
 ) -> None:
     """Reads the whole shard, because only its end proves it. Raises Damaged, OSError."""
-    from app.checkpoint import content
     from app.checkpoint.manifest import Damaged
-    from app.checkpoint.safetensors_file import LENGTH
+    from app.checkpoint.shards import content
+    from app.checkpoint.shards.safetensors_file import LENGTH
 
     shard, at, data_at, head = manifest.head.shards[index], 0, -1, b""
     for block in content.stream(place.store, shard):

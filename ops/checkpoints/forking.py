@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from app.checkpoint.manifest import Manifest, Shard
     from app.checkpoint.names import CheckpointName
-    from app.checkpoint.store import Store
+    from app.checkpoint.storage.store import Store
     from app.ledger import Ledger
 
 FORKED_FROM = "forked_from"
@@ -93,7 +93,7 @@ def _copied(source: Place, each: Found, store: Store, ledger: Ledger) -> Checkpo
 
 def _told(store: Store, shard: Shard, seen: Callable[[int], None]) -> Iterator[memoryview]:
     """The shard's bytes; the copy is given up when their end does not prove them."""
-    from app.checkpoint import content
+    from app.checkpoint.shards import content
 
     for block in content.stream(store, shard):
         seen(len(block))

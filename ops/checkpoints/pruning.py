@@ -15,7 +15,7 @@ from ops.text import size_text
 
 if TYPE_CHECKING:
     from app.checkpoint.names import Attempt
-    from app.checkpoint.store import Store
+    from app.checkpoint.storage.store import Store
 
 LEAST = 2
 """So many that verify always stay."""

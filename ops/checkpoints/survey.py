@@ -15,7 +15,7 @@ from ops.errors import MissingError, RefusedError
 if TYPE_CHECKING:
     from app.checkpoint.manifest import Head
     from app.checkpoint.names import CheckpointName
-    from app.checkpoint.store import Entry, Store
+    from app.checkpoint.storage.store import Entry, Store
 
 READERS = 8
 """Manifests read at once: on a bucket each is a request."""

@@ -11,7 +11,7 @@ from ops.checkpoints.trouble import telling
 from ops.errors import MisconfiguredError, MissingError
 
 if TYPE_CHECKING:
-    from app.checkpoint.store import Store
+    from app.checkpoint.storage.store import Store
 
 CLOUD = "gs://"
 EMULATOR = "STORAGE_EMULATOR_HOST"
@@ -61,7 +61,7 @@ def one_line(typed: str | None, stack: str | None) -> Place:
 
 def store_at(url: str) -> "Store":
     """Nothing is looked at. Raises MisconfiguredError for what is no place, OSError without credentials."""
-    from app.checkpoint.opening import open_root
+    from app.checkpoint.storage.opening import open_root
     from app.contract import Refusal
 
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from app.checkpoint.directory import DirectoryStore
+from app.checkpoint.storage.directory import DirectoryStore
 from app.loop import rng
 
 

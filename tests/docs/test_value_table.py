@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from app.checkpoint import decoding, encoding, plain
+from app.checkpoint.state import decoding, encoding, plain
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/checkpoints.md").read_text()

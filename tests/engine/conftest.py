@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from app.checkpoint.directory import DirectoryStore
+from app.checkpoint.storage.directory import DirectoryStore
 
 torch.set_num_threads(1)  # on tensors this small more threads only spin
 

@@ -15,7 +15,7 @@ from app.checkpoint.names import FOLDERS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from app.checkpoint.store import Entry, Store, Written
+    from app.checkpoint.storage.store import Entry, Store, Written
 
 MADE = "made to fail"
 """In the text of every error."""

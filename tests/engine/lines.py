@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from app.checkpoint import codec, reader, writer
-from app.checkpoint.directory import DirectoryStore, Medium
 from app.checkpoint.line import Line
 from app.checkpoint.names import Attempt, CheckpointName
 from app.checkpoint.resume import Resumer
+from app.checkpoint.storage.directory import DirectoryStore, Medium
 from app.checkpoint.writer import Origin
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.checkpoint.reader import Loaded
-    from app.checkpoint.store import Entry, Store, Written
+    from app.checkpoint.storage.store import Entry, Store, Written
 
 ORIGIN = Origin(identity={"workload": "test"}, environment={})
 

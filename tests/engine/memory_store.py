@@ -6,7 +6,7 @@ import errno
 import io
 from typing import TYPE_CHECKING, BinaryIO
 
-from app.checkpoint.store import Entry, Written
+from app.checkpoint.storage.store import Entry, Written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

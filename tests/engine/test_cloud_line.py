@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.checkpoint import opening
 from app.checkpoint.names import CheckpointName
-from app.checkpoint.store import STAGED, read
+from app.checkpoint.storage import opening
+from app.checkpoint.storage.store import STAGED, read
 from app.contract import ExitCode
 from app.place import BucketPath
 from localcloud.testing import running_cloud
@@ -25,7 +25,7 @@ from tests.engine.harness import Trial, reference, run_until_interrupted, run_un
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.checkpoint.store import Store
+    from app.checkpoint.storage.store import Store
 
 pytestmark = [pytest.mark.xdist_group("buckets"), pytest.mark.slow]
 REPOSITORY = Path(__file__).parents[2]

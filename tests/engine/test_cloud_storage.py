@@ -14,11 +14,11 @@ import pytest
 import requests
 
 from app import startup
-from app.checkpoint import cloud_storage
-from app.checkpoint.cloud_reading import PIECE_BYTES
-from app.checkpoint.cloud_storage import PART_BYTES, CloudStorageStore
-from app.checkpoint.patience import StoreUnavailable
-from app.checkpoint.store import STAGED, read
+from app.checkpoint.storage import cloud_storage
+from app.checkpoint.storage.cloud_reading import PIECE_BYTES
+from app.checkpoint.storage.cloud_storage import PART_BYTES, CloudStorageStore
+from app.checkpoint.storage.patience import StoreUnavailable
+from app.checkpoint.storage.store import STAGED, read
 from app.clock import Clock
 from app.contract import Refusal, Task
 from app.place import BucketPath

@@ -11,8 +11,9 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from app.checkpoint import blocks, codec, writer
+from app.checkpoint import codec, writer
 from app.checkpoint.codec import Unsavable
+from app.checkpoint.shards import blocks
 from app.loop.program import Program
 from tests.engine.lines import round_trip
 

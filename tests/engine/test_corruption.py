@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from app.checkpoint import codec
-from app.checkpoint.directory import DirectoryStore
 from app.checkpoint.resume import NothingLoads
+from app.checkpoint.storage.directory import DirectoryStore
 from app.contract import Refusal
 from tests.engine.lines import ORIGIN, attempt, commit, resume
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app import startup
-from app.checkpoint.directory import DirectoryStore, Medium
 from app.checkpoint.epochs import CLAIMS, Superseded
-from app.checkpoint.patience import PAUSES_S, StoreUnavailable
+from app.checkpoint.storage.directory import DirectoryStore, Medium
+from app.checkpoint.storage.patience import PAUSES_S, StoreUnavailable
 from app.clock import Clock
 from app.contract import Refusal, Task
 from app.loop.saver import SaveFailed

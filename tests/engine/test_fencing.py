@@ -13,11 +13,11 @@ import pytest
 import requests
 
 from app.checkpoint import codec, epochs, writer
-from app.checkpoint.cloud_storage import CloudStorageStore
-from app.checkpoint.directory import DirectoryStore, Medium
 from app.checkpoint.epochs import Superseded
 from app.checkpoint.names import CHECKPOINTS, CheckpointName
-from app.checkpoint.store import STAGED
+from app.checkpoint.storage.cloud_storage import CloudStorageStore
+from app.checkpoint.storage.directory import DirectoryStore, Medium
+from app.checkpoint.storage.store import STAGED
 from localcloud.testing import running_cloud
 from tests.engine.buckets import new_bucket
 from tests.engine.interleavings import Turns
@@ -26,7 +26,7 @@ from tests.engine.lines import ORIGIN, resume, state
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from app.checkpoint.store import Store
+    from app.checkpoint.storage.store import Store
 
 pytestmark = pytest.mark.xdist_group("buckets")
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from app.checkpoint import codec
-from app.checkpoint.directory import DirectoryStore
 from app.checkpoint.prefetch import Prefetch
 from app.checkpoint.reader import read_manifest
+from app.checkpoint.storage.directory import DirectoryStore
 from tests.engine.lines import ORIGIN, Failing, attempt
 
 if TYPE_CHECKING:

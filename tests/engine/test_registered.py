@@ -13,7 +13,8 @@ import pytest
 import torch
 from torch import nn
 
-from app.checkpoint import codec, registered
+from app.checkpoint import codec
+from app.checkpoint.state import registered
 from app.contract import Refusal
 from app.loop.program import Program
 from app.provenance import weights_sha256

@@ -10,8 +10,8 @@ from torch import nn
 
 from app import session, startup
 from app.checkpoint import codec
-from app.checkpoint.directory import DirectoryStore
 from app.checkpoint.line import Line
+from app.checkpoint.storage.directory import DirectoryStore
 from app.contract import Refusal, Task
 from app.loop.program import Program
 from app.shutdown import Shutdown

@@ -17,10 +17,11 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.checkpoint import codec, decoding, kinds, plain, reader, registered, writer
-from app.checkpoint.directory import DirectoryStore
+from app.checkpoint import codec, reader, writer
 from app.checkpoint.line import Line
 from app.checkpoint.names import CheckpointName
+from app.checkpoint.state import decoding, kinds, plain, registered
+from app.checkpoint.storage.directory import DirectoryStore
 from tests.engine.lines import ORIGIN, attempt
 from tests.engine.packed import Packed
 from tests.engine.same import difference

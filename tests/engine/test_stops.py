@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from app.checkpoint.directory import DirectoryStore
+from app.checkpoint.storage.directory import DirectoryStore
 from app.loop.gate import Gate
 from app.loop.program import Program
 from tests.engine.loops import Loop, same, steps_on

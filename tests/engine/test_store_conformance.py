@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import crc32c
 import pytest
 
-from app.checkpoint.cloud_reading import PIECE_BYTES
-from app.checkpoint.cloud_storage import PART_BYTES, CloudStorageStore
-from app.checkpoint.directory import DirectoryStore, Medium
-from app.checkpoint.store import STAGED, read
+from app.checkpoint.storage.cloud_reading import PIECE_BYTES
+from app.checkpoint.storage.cloud_storage import PART_BYTES, CloudStorageStore
+from app.checkpoint.storage.directory import DirectoryStore, Medium
+from app.checkpoint.storage.store import STAGED, read
 from localcloud.testing import running_cloud
 from tests.engine.buckets import emulator, new_bucket
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from app.checkpoint.store import Store
+    from app.checkpoint.storage.store import Store
 
 MIB = 2**20
 SERVERS = {"emulator": "emulator_url", "local cloud": "front_door_url"}

@@ -14,17 +14,18 @@ from pathlib import Path
 import pytest
 
 from app.checkpoint import manifest as manifests
-from app.checkpoint import tree_source, tree_target
 from app.checkpoint.codec import Unsavable
-from app.checkpoint.directory import DirectoryStore
 from app.checkpoint.epochs import Superseded
 from app.checkpoint.line import Line
 from app.checkpoint.names import Attempt, CheckpointName
 from app.checkpoint.resume import NothingLoads
-from app.checkpoint.store import read
-from app.checkpoint.tree_source import TreeChanged
-from app.checkpoint.tree_table import Directory, File, Link, TreeTable, leads_inside
-from app.checkpoint.trees import commit_tree, restore_tree
+from app.checkpoint.storage.directory import DirectoryStore
+from app.checkpoint.storage.store import read
+from app.checkpoint.trees import source as tree_source
+from app.checkpoint.trees import target as tree_target
+from app.checkpoint.trees.source import TreeChanged
+from app.checkpoint.trees.table import Directory, File, Link, TreeTable, leads_inside
+from app.checkpoint.trees.tree import commit_tree, restore_tree
 from app.contract import Refusal
 from tests.engine.lines import ORIGIN, Failing, attempt, commit, resume, steps
 
@@ -312,7 +313,7 @@ def test_it_is_durable_before_it_is_put_in_place(line, root, out, monkeypatch):
 def test_what_killed_restores_left_is_removed_and_what_lives_is_not(line, root, out):
     commit_tree(line, 1, out, ORIGIN)
     (root / ".again.restoring-dead").mkdir()
-    from app.checkpoint.tree_target import Unfinished
+    from app.checkpoint.trees.target import Unfinished
 
     living = Unfinished.beside(root / "again")
     restore_tree(line, root / "again")

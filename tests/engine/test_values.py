@@ -14,9 +14,10 @@ import pytest
 import torch
 from torch import nn
 
-from app.checkpoint import codec, kinds
+from app.checkpoint import codec
 from app.checkpoint.codec import Unsavable
-from app.checkpoint.encoding import MAX_DEPTH
+from app.checkpoint.state import kinds
+from app.checkpoint.state.encoding import MAX_DEPTH
 from tests.engine.lines import round_trip
 from tests.engine.same import difference
 

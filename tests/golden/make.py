@@ -12,9 +12,9 @@ from pathlib import Path
 
 from app import ledger
 from app.checkpoint import codec, writer
-from app.checkpoint.directory import DirectoryStore
 from app.checkpoint.line import Line
 from app.checkpoint.resume import Resumer
+from app.checkpoint.storage.directory import DirectoryStore
 from app.checkpoint.writer import Origin
 from app.contract import ExitCode, Reason, Task
 from tests.golden.states import STATES, STEP

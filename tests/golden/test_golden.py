@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from app import ledger
-from app.checkpoint.directory import DirectoryStore
 from app.checkpoint.line import finished
 from app.checkpoint.meaning import refuse_senseless
 from app.checkpoint.resume import Resumer
+from app.checkpoint.storage.directory import DirectoryStore
 from tests.engine.same import difference
 from tests.golden.states import STATES, STEP
 

@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 
 from app.checkpoint import codec
 from app.checkpoint.line import Line
-from app.checkpoint.opening import open_root
-from app.checkpoint.trees import commit_tree, restore_tree
+from app.checkpoint.storage.opening import open_root
+from app.checkpoint.trees.tree import commit_tree, restore_tree
 from app.contract import Task
 from app.ledger import Ledger
 from app.place import BucketPath

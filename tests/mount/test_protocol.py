@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from app.checkpoint.directory import DirectoryStore
 from app.checkpoint.epochs import Superseded
 from app.checkpoint.resume import NothingLoads
-from app.checkpoint.store import read
+from app.checkpoint.storage.directory import DirectoryStore
+from app.checkpoint.storage.store import read
 from tests.engine.lines import attempt, commit, resume, steps
 from tests.engine.test_store_conformance import (  # noqa: F401 - they run here, with the stores of conftest.py
     chunks,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import crc32c
 
-from app.checkpoint.copying import copy_long
+from app.checkpoint.shards.copying import copy_long
 from app.loop.loan import Versions
 from app.loop.staging import Staging
 

@@ -6,7 +6,7 @@ import ctypes
 
 import pytest
 
-from app.checkpoint.copying import address_of, copy_long, copy_short
+from app.checkpoint.shards.copying import address_of, copy_long, copy_short
 
 
 @pytest.mark.parametrize("copy", [copy_short, copy_long])

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from app.checkpoint.directory import STAGING, DirectoryStore, Medium, medium_of
-from app.checkpoint.store import Written, read
+from app.checkpoint.storage.directory import STAGING, DirectoryStore, Medium, medium_of
+from app.checkpoint.storage.store import Written, read
 
 
 @pytest.fixture(params=list(Medium))

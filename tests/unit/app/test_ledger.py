@@ -7,7 +7,7 @@ import json
 import pytest
 
 from app import ledger
-from app.checkpoint.directory import DirectoryStore
+from app.checkpoint.storage.directory import DirectoryStore
 from app.contract import Task
 from app.ledger import Ledger, NoProgress
 

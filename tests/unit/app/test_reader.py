@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-from app.checkpoint import checksums, codec, reader, shard_plan, stripes
-from app.checkpoint.directory import DirectoryStore
+from app.checkpoint import codec, reader
 from app.checkpoint.manifest import Damaged
 from app.checkpoint.names import Attempt, CheckpointName
-from app.checkpoint.patience import StoreUnavailable
-from app.checkpoint.shard_plan import Extent, Planner
+from app.checkpoint.shards import checksums, shard_plan, stripes
+from app.checkpoint.shards.shard_plan import Extent, Planner
+from app.checkpoint.storage.directory import DirectoryStore
+from app.checkpoint.storage.patience import StoreUnavailable
 from app.checkpoint.table import Table
 from app.contract import Refusal
 from tests.engine.lines import ORIGIN, Failing, attempt

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from app.checkpoint import codec, reader
-from app.checkpoint.directory import DirectoryStore
 from app.checkpoint.heads import Heads
 from app.checkpoint.line import Line
 from app.checkpoint.manifest import Head, Manifest, Shard
 from app.checkpoint.names import CHECKPOINTS, Attempt, CheckpointName, checkpoints_among
 from app.checkpoint.retention import expendable, milestones, prune, release, sweep
+from app.checkpoint.storage.directory import DirectoryStore
 from app.checkpoint.writer import Origin
 
 if TYPE_CHECKING:

@@ -64,7 +64,7 @@ def test_a_stop_after_the_loop_was_left_while_a_save_is_written_is_no_success(tm
         tmp_path,
         """
         import threading
-        from app.checkpoint.directory import DirectoryStore
+        from app.checkpoint.storage.directory import DirectoryStore
         from app.loop.ending import Ending
         left, told, publish = threading.Event(), Ending.left_early, DirectoryStore.publish
 

@@ -12,12 +12,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from app.checkpoint import blocks, codec, layout, reader, writer
-from app.checkpoint.directory import DirectoryStore
+from app.checkpoint import codec, reader, writer
 from app.checkpoint.line import Line
 from app.checkpoint.manifest import Manifest
 from app.checkpoint.names import CHECKPOINTS, Attempt, CheckpointName, checkpoints_among
-from app.checkpoint.store import Written, read
+from app.checkpoint.shards import blocks, layout
+from app.checkpoint.storage.directory import DirectoryStore
+from app.checkpoint.storage.store import Written, read
 from app.checkpoint.writer import Origin
 
 if TYPE_CHECKING:

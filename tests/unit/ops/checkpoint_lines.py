@@ -10,9 +10,9 @@ from typing import Any
 from typer.testing import CliRunner, Result
 
 from app.checkpoint import codec
-from app.checkpoint.directory import DirectoryStore
 from app.checkpoint.line import Line
 from app.checkpoint.names import Attempt, CheckpointName
+from app.checkpoint.storage.directory import DirectoryStore
 from app.checkpoint.writer import Origin
 from app.contract import Task
 from app.ledger import Ledger

@@ -13,7 +13,7 @@ from torch import nn
 
 from app.checkpoint import writer
 from app.checkpoint.names import CheckpointName
-from app.checkpoint.trees import commit_tree
+from app.checkpoint.trees.tree import commit_tree
 from ops.checkpoints import exporting
 from tests.unit.ops.checkpoint_lines import ORIGIN, commit, files_of, flip, gpujob, line_at, said
 
@@ -99,7 +99,7 @@ def test_a_dtype_without_a_word_is_refused_by_name(path, tmp_path):
 
 def test_weights_spread_over_shards_and_blocks_come_together(path, tmp_path, monkeypatch):
     monkeypatch.setattr(writer, "SHARD_BYTES", 3000)
-    monkeypatch.setattr("app.checkpoint.content.BLOCK_BYTES", 512)
+    monkeypatch.setattr("app.checkpoint.shards.content.BLOCK_BYTES", 512)
     weights = {f"w{i}": torch.randn(100 + 37 * i) for i in range(12)}
     name = commit(line_at(path), 10, of(weights))
     assert len(list((path / name.shards).iterdir())) > 3

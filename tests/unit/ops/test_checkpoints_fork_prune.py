@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from app.checkpoint import epochs
-from app.checkpoint.directory import DirectoryStore
 from app.checkpoint.manifest import Manifest
 from app.checkpoint.names import Attempt
-from app.checkpoint.trees import commit_tree, restore_tree
+from app.checkpoint.storage.directory import DirectoryStore
+from app.checkpoint.trees.tree import commit_tree, restore_tree
 from ops.checkpoints import forking
 from tests.engine.lines import resume
 from tests.unit.ops.checkpoint_lines import (

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.checkpoint.trees import commit_tree
+from app.checkpoint.trees.tree import commit_tree
 from ops.checkpoints import where
 from ops.checkpoints.billing import Billed
 from ops.stack import StackOutputs

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, defaultdict, deque
 from typing import TYPE_CHECKING, Any, cast
 
-from app.checkpoint import kinds, plain, registered
-from app.checkpoint.blob import Undecodable
-from app.checkpoint.expecting import index_of, list_of, parts_of
+from app.checkpoint.state import kinds, plain, registered
+from app.checkpoint.state.blob import Undecodable
+from app.checkpoint.state.expecting import index_of, list_of, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

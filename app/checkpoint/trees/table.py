@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.checkpoint.store import Kinds, fields_of
+from app.checkpoint.storage.store import Kinds, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

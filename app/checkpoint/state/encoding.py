@@ -6,8 +6,9 @@ import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from typing import TYPE_CHECKING, Any, cast
 
-from app.checkpoint import collector, kinds, plain, refused, registered
-from app.checkpoint.blob import Blob, Encoded, Unsavable
+from app.checkpoint import collector
+from app.checkpoint.state import kinds, plain, refused, registered
+from app.checkpoint.state.blob import Blob, Encoded, Unsavable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import crc32c
 
-from app.checkpoint import pages
-from app.checkpoint.copying import address_of, copy_long, copy_short
 from app.checkpoint.manifest import Damaged
+from app.checkpoint.shards import pages
+from app.checkpoint.shards.copying import address_of, copy_long, copy_short
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from mmap import mmap
 
     from app.checkpoint.manifest import Shard
-    from app.checkpoint.shard_plan import Piece
-    from app.checkpoint.store import Store
+    from app.checkpoint.shards.shard_plan import Piece
+    from app.checkpoint.storage.store import Store
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from app.checkpoint import safetensors_file
-from app.checkpoint.store import PARALLEL
+from app.checkpoint.shards import safetensors_file
+from app.checkpoint.storage.store import PARALLEL
 from app.checkpoint.table import columns
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.checkpoint.copying import address_of
+from app.checkpoint.shards.copying import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

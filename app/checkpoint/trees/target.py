@@ -18,18 +18,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.checkpoint import content
-from app.checkpoint.files import sync_and_close
-from app.checkpoint.store import PARALLEL
-from app.checkpoint.unsynced import open_directory
+from app.checkpoint.shards import content
+from app.checkpoint.storage.files import sync_and_close
+from app.checkpoint.storage.store import PARALLEL
+from app.checkpoint.storage.unsynced import open_directory
 from app.contract import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
     from app.checkpoint.manifest import Shard
-    from app.checkpoint.store import Store
-    from app.checkpoint.tree_table import File, TreeTable
+    from app.checkpoint.storage.store import Store
+    from app.checkpoint.trees.table import File, TreeTable
 
 
 def place_for(directory: Path) -> Path:

@@ -7,9 +7,9 @@ import math
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from app.checkpoint import kinds
 from app.checkpoint.manifest import Unsupported
-from app.checkpoint.safetensors_file import LINE_BYTES
+from app.checkpoint.shards.safetensors_file import LINE_BYTES
+from app.checkpoint.state import kinds
 
 if TYPE_CHECKING:
     from mmap import mmap

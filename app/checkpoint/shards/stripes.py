@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, BinaryIO, ParamSpec, Protocol, TypeVar
 
 import crc32c
 
-from app.checkpoint import checksums
 from app.checkpoint.manifest import Damaged
-from app.checkpoint.safetensors_file import LENGTH
-from app.checkpoint.shard_plan import Planner
-from app.checkpoint.shard_reading import copy_pieces, opened, read_exactly, read_pieces, refuse_other_bytes
-from app.checkpoint.store import PARALLEL
+from app.checkpoint.shards import checksums
+from app.checkpoint.shards.safetensors_file import LENGTH
+from app.checkpoint.shards.shard_plan import Planner
+from app.checkpoint.shards.shard_reading import copy_pieces, opened, read_exactly, read_pieces, refuse_other_bytes
+from app.checkpoint.storage.store import PARALLEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import torch
 
     from app.checkpoint.manifest import Shard
-    from app.checkpoint.shard_plan import Extent, Homes, Piece
-    from app.checkpoint.store import Store
+    from app.checkpoint.shards.shard_plan import Extent, Homes, Piece
+    from app.checkpoint.storage.store import Store
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.checkpoint import files
+from app.checkpoint.storage import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,9 +17,9 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from app.checkpoint import files
-from app.checkpoint.store import STAGED, Entry, Written
-from app.checkpoint.unsynced import Unsynced, open_directory
+from app.checkpoint.storage import files
+from app.checkpoint.storage.store import STAGED, Entry, Written
+from app.checkpoint.storage.unsynced import Unsynced, open_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import crc32c
 
-from app.checkpoint.blocks import BLOCK_BYTES, borrowed
-from app.checkpoint.shard_reading import opened, read_exactly, refuse_more, refuse_other_bytes
+from app.checkpoint.shards.blocks import BLOCK_BYTES, borrowed
+from app.checkpoint.shards.shard_reading import opened, read_exactly, refuse_more, refuse_other_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from app.checkpoint.manifest import Shard
-    from app.checkpoint.store import Store
+    from app.checkpoint.storage.store import Store
 
 
 def stream(store: Store, shard: Shard) -> Iterator[memoryview]:

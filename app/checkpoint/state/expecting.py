@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from app.checkpoint.blob import Undecodable
+from app.checkpoint.state.blob import Undecodable
 
 
 def index_of(value: Any) -> int:

@@ -15,10 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.checkpoint.blocks import BLOCK_BYTES, borrowed
 from app.checkpoint.codec import Unsavable
-from app.checkpoint.layout import SHARD_BYTES
-from app.checkpoint.tree_table import Directory, File, Link, TreeTable, leads_inside
+from app.checkpoint.shards.blocks import BLOCK_BYTES, borrowed
+from app.checkpoint.shards.layout import SHARD_BYTES
+from app.checkpoint.trees.table import Directory, File, Link, TreeTable, leads_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 from contextlib import suppress
 
-from app.checkpoint.safetensors_file import LINE_BYTES
+from app.checkpoint.shards.safetensors_file import LINE_BYTES
 
 HUGE_BYTES = 2 * 2**20
 ARENA_BYTES = 4 * HUGE_BYTES

@@ -19,10 +19,10 @@ from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from app.checkpoint.cloud_errors import as_os_errors
-from app.checkpoint.cloud_reading import Ranges
-from app.checkpoint.cloud_writing import Feed
-from app.checkpoint.store import STAGED, Entry, Written
+from app.checkpoint.storage.cloud_errors import as_os_errors
+from app.checkpoint.storage.cloud_reading import Ranges
+from app.checkpoint.storage.cloud_writing import Feed
+from app.checkpoint.storage.store import STAGED, Entry, Written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable

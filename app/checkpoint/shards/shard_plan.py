@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.checkpoint import pages, values
-from app.checkpoint.copying import address_of
-from app.checkpoint.safetensors_file import LINE_BYTES
+from app.checkpoint.shards import pages, values
+from app.checkpoint.shards.copying import address_of
+from app.checkpoint.shards.safetensors_file import LINE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

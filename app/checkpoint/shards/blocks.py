@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from app.checkpoint.copying import SHORT_BYTES, address_of, copy_long, copy_short
-from app.checkpoint.store import PARALLEL
+from app.checkpoint.shards.copying import SHORT_BYTES, address_of, copy_long, copy_short
+from app.checkpoint.storage.store import PARALLEL
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator

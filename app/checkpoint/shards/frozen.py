@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from app.checkpoint.manifest import Head, Shard
-    from app.checkpoint.store import Store
+    from app.checkpoint.storage.store import Store
 
 SIZE_ONLY, BY_STORE = "size", "size+crc32c"
 """Which proof of durability a writer had; the weakest of a checkpoint's shards is in its head."""

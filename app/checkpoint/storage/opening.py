@@ -7,13 +7,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.checkpoint.directory import DirectoryStore, make_directory
 from app.checkpoint.names import FOLDERS
+from app.checkpoint.storage.directory import DirectoryStore, make_directory
 from app.contract import Refusal
 from app.place import SCHEME, BucketPath, Place, place_of
 
 if TYPE_CHECKING:
-    from app.checkpoint.store import Store
+    from app.checkpoint.storage.store import Store
 
 
 def open_root(where: str) -> Store:
@@ -28,7 +28,7 @@ def open_store(place: Place) -> Store:
     """A store for the line, or the lines, at `place`, as it is: nothing is made or looked at. Raises OSError."""
     if isinstance(place, Path):
         return DirectoryStore(place)
-    from app.checkpoint.cloud_storage import CloudStorageStore
+    from app.checkpoint.storage.cloud_storage import CloudStorageStore
 
     return CloudStorageStore(place.bucket, place.prefix)
 
@@ -37,7 +37,7 @@ def is_there(root: Place) -> bool:
     """Whether the directory or the bucket exists. Raises OSError: no credentials, no permission, trouble."""
     if isinstance(root, Path):
         return root.is_dir()
-    from app.checkpoint.cloud_storage import CloudStorageStore
+    from app.checkpoint.storage.cloud_storage import CloudStorageStore
 
     try:
         CloudStorageStore(root.bucket, root.prefix).look()

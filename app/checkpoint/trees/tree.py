@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from app.checkpoint import reader, writer
 from app.checkpoint.codec import Unsavable
-from app.checkpoint.directory import DirectoryStore
 from app.checkpoint.manifest import Damaged, Torn, Unsupported
 from app.checkpoint.names import CHECKPOINTS, checkpoints_among
 from app.checkpoint.reader import Loaded
 from app.checkpoint.resume import Resumer
-from app.checkpoint.tree_source import Source
-from app.checkpoint.tree_table import TreeTable
-from app.checkpoint.tree_target import Unfinished, place_for
+from app.checkpoint.storage.directory import DirectoryStore
+from app.checkpoint.trees.source import Source
+from app.checkpoint.trees.table import TreeTable
+from app.checkpoint.trees.target import Unfinished, place_for
 from app.contract import Refusal
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from app.checkpoint.line import Line
     from app.checkpoint.manifest import Head, Manifest
     from app.checkpoint.names import CheckpointName
-    from app.checkpoint.store import Store
+    from app.checkpoint.storage.store import Store
     from app.checkpoint.writer import Origin
 
 SUFFIX = "files"

@@ -7,8 +7,8 @@ import enum
 import sys
 from typing import Any, cast
 
-from app.checkpoint import kinds
-from app.checkpoint.blob import Unsavable
+from app.checkpoint.state import kinds
+from app.checkpoint.state.blob import Unsavable
 
 _PLAIN = (str, int, float, bytes, dict, list, tuple)
 _REGISTER = 'app.checkpoint.codec.register("A_NAME_THAT_STAYS", {})'

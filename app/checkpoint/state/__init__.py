@@ -1,0 +1,1 @@
+"""A state as JSON and blobs, and back."""

@@ -1,0 +1,1 @@
+"""Where a line lies: a directory, a mounted bucket, or Cloud Storage."""

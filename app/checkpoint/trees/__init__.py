@@ -1,0 +1,1 @@
+"""Directory trees, committed and restored by the same protocol."""
