@@ -6,6 +6,7 @@ On a directory and at some places; test_corruption_sweep.py tries them all, in m
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 from pathlib import Path
@@ -334,6 +335,8 @@ WRONG_KINDS = {
     "a folder for a shard": lambda shard: (shard.unlink(), shard.mkdir()),
     "a link to itself for a shard": lambda shard: (shard.unlink(), shard.symlink_to(shard)),
     "a link to nothing for a shard": lambda shard: (shard.unlink(), shard.symlink_to("/nonexistent")),
+    "a pipe for a shard": lambda shard: (shard.unlink(), os.mkfifo(shard)),
+    "a device for a shard": lambda shard: (shard.unlink(), shard.symlink_to("/dev/zero")),
     "a link to itself for their folder": lambda s: (shutil.rmtree(s.parent), s.parent.symlink_to(s.parent)),
 }
 
@@ -344,14 +347,19 @@ def test_something_else_in_the_place_of_a_shard_is_damage(line, change):
     assert accepted(line) == 10
 
 
-@pytest.mark.parametrize("kind", ["folder", "link to itself", "link to nothing", "link to a folder"])
+@pytest.mark.parametrize(
+    "kind", ["folder", "link to itself", "link to nothing", "link to a folder", "link to a device", "pipe"]
+)
 def test_something_else_in_the_place_of_a_manifest_is_no_checkpoint(line, kind):
     manifest = files_of(line, 20)["manifest"]
     manifest.unlink()
     if kind == "folder":
         manifest.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(manifest)
     else:
-        manifest.symlink_to({"link to itself": manifest, "link to nothing": "/absent", "link to a folder": line}[kind])
+        targets = {"link to itself": manifest, "link to nothing": "/absent", "link to a folder": line}
+        manifest.symlink_to(targets.get(kind, "/dev/zero"))
     assert accepted(line) == 10
 
 

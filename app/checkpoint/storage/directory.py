@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import stat
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -48,7 +49,14 @@ class DirectoryStore:
         return sorted(found, key=lambda entry: entry.name)
 
     def open(self, name: str) -> BinaryIO:
-        return (self.root / name).open("rb", buffering=0)
+        fd = os.open(self.root / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would be waited for
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise IsADirectoryError(errno.EISDIR, "It is no file", str(self.root / name))  # a device has no end
+            return os.fdopen(fd, "rb", buffering=0)
+        except OSError:
+            os.close(fd)
+            raise
 
     def create(self, name: str, chunks: Iterable[memoryview]) -> Written:
         path = self.root / name
