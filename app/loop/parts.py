@@ -50,7 +50,7 @@ def sort(program: Program, boundary: Boundary) -> Parts:
     """Raises Unsavable."""
     state = program.state(boundary)
     encoded = _encode(program, state)
-    captured = {id(each) for each in _leaves([boundary.volatile, boundary.buffers, boundary.groups])}
+    captured = {id(each) for each in leaves([boundary.volatile, boundary.buffers, boundary.groups])}
     lendable = _lendable(program, state) if program.gate_is_trusted else set[int]()
     parts = Parts(encoded, [], [], [])
     for index, blob in enumerate(encoded.blobs):
@@ -94,7 +94,7 @@ def _lendable(program: Program, state: dict[str, Any]) -> set[int]:
         for parameter in parameters(each)
         if parameter.requires_grad and id(parameter) not in doubtful
     }
-    found = {id(each) for key in proven for each in _leaves(state[key].get("state"))}
+    found = {id(each) for key in proven for each in leaves(state[key].get("state"))}
     for key in program.models:
         found |= {
             id(value) for value in state[key].values() if hasattr(value, "data_ptr") and value.data_ptr() in gated
@@ -102,13 +102,13 @@ def _lendable(program: Program, state: dict[str, Any]) -> set[int]:
     return found
 
 
-def _leaves(tree: object) -> Iterator[object]:
+def leaves(tree: object) -> Iterator[object]:
     if isinstance(tree, dict):
         for value in cast("dict[Any, object]", tree).values():
-            yield from _leaves(value)
+            yield from leaves(value)
     elif isinstance(tree, (list, tuple)):
         for value in cast("list[object]", tree):
-            yield from _leaves(value)
+            yield from leaves(value)
     else:
         yield tree
 

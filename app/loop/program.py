@@ -15,6 +15,7 @@ from app.contract import Refusal
 from app.loop import filling, marks, module_versions, rng, scaler
 from app.loop.accumulation import Accumulation, is_still, parameters
 from app.loop.boundary import Boundary
+from app.loop.parts import leaves
 from app.loop.restoring import load_gradients, load_model, load_optimizer
 from app.loop.subjects import Stateful, by_name, named, of_torch_kind, stateful
 
@@ -87,6 +88,16 @@ class Program:
     def was_seen(self, optimizer: object) -> bool:
         """Whether it came to the gate in this process, by the `step` that it has now."""
         return self._accumulation.was_seen(optimizer)
+
+    def unsaved_parameters(self) -> list[str]:
+        """Those that an optimizer updates and whose values no model nor anything else of the session has."""
+        saved = {id(parameter) for parameter in self._parameters}
+        loose = {name: p for name, p in self._named_parameters.items() if id(p) not in saved}
+        if not loose:
+            return []
+        others = leaves([each.state_dict() for each in self.others.values()])
+        held = {pointer() for value in others if (pointer := getattr(value, "data_ptr", None))}
+        return [name for name, parameter in loose.items() if parameter.data_ptr() not in held]
 
     def unsavable_gradients(self, boundary: Boundary) -> list[str]:
         """Parameters with a pending gradient for which a checkpoint has no form."""

@@ -57,6 +57,7 @@ class Run:
         self._first = 0
         self._step = 0
         self._end = options.total_steps
+        self._began = False
         self._complete = False
         self._warned = False
         self._hooks = Hooks(program, self._gate)
@@ -79,6 +80,7 @@ class Run:
         self._ending.is_yet_to_come()
         resumed_from = self._resume()
         parts.encode(self._program, self._program.capture(self._first))  # what cannot be saved is refused now
+        self._warn_of_what_is_not_saved()
         commits = Commits(
             line=self._line,
             ledger=self._start.ledger,
@@ -112,7 +114,17 @@ class Run:
         return self
 
     def steps(self) -> Iterator[int]:
-        """The steps still to be done, from the newest verified checkpoint on. Each begins at a boundary."""
+        """The steps still to be done, from the newest verified checkpoint on. Each begins at a boundary.
+
+        One loop goes through them: raises RuntimeError for a second one, which would count from the beginning again.
+        """
+        if self._began:
+            raise RuntimeError(
+                "run.steps() is gone through once in a session: another loop would do its first steps a second time, "
+                "under numbers that checkpoints have already. Go on within the one loop, or keep its iterator: "
+                "steps = run.steps(), then next(steps)."
+            )
+        self._began = True
         step = self._first
         while step < self._end:
             self._at_boundary(step)
@@ -205,6 +217,15 @@ class Run:
         logs.info(f"Resuming from checkpointed step {self._first}.", step=self._first, checkpoint=name, **lost)
         provenance.tell_differences(loaded.head.environment)
         return name
+
+    def _warn_of_what_is_not_saved(self) -> None:
+        if lost := self._program.unsaved_parameters():
+            more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+            logs.warning(
+                f"The optimizer updates {lost[0]}{more}, of which no model given to the session knows. They are not "
+                "saved, and begin anew when the run is resumed. Make them parameters of a model, or give the model "
+                "they belong to as well: model={...}."
+            )
 
     def _at_boundary(self, step: int) -> None:
         self._step = step

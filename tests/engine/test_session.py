@@ -168,3 +168,38 @@ def test_counts_may_be_whole_numbers_of_numpy_and_torch(tmp_path, kind):
         list(run.steps())
     assert json.loads((tmp_path / "job-task-0/done.json").read_text())["total_steps"] == 5
     assert steps_on(tmp_path) == [4, 5]
+
+
+def test_a_second_loop_through_the_steps_is_refused_before_it_does_one_again(tmp_path):
+    loop, done = Loop(), list[int]()
+    with session(total_steps=6, model=loop.model, optimizer=loop.optimizer, start=begin(tmp_path)) as run:
+        for step in run.steps():
+            loop.body(step)
+            done.append(step)
+            if step == 3:
+                break
+        with pytest.raises(RuntimeError, match="once in a session"):
+            done.extend(run.steps())
+    assert done == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("where", ["nowhere", "in extra", "in a model"])
+def test_a_parameter_that_is_updated_and_not_saved_is_told(tmp_path, capfd, where):
+    class Extra:
+        def state_dict(self) -> dict[str, Any]:
+            return {"loose": loose}
+
+        def load_state_dict(self, state: dict[str, Any]) -> None:
+            loose.data.copy_(state["loose"])
+
+    loop = Loop()
+    holder = torch.nn.ParameterList([torch.ones(4)])
+    (loose,) = holder
+    optimizer = torch.optim.SGD([*loop.model.parameters(), loose], lr=0.1)
+    models = {"net": loop.model, **({"holder": holder} if where == "in a model" else {})}
+    extra = Extra() if where == "in extra" else None
+    with session(total_steps=2, model=models, optimizer=optimizer, extra=extra, start=begin(tmp_path)) as run:
+        for _ in run.steps():
+            pass
+    told = "The optimizer updates optimizer.6, of which no model" in capfd.readouterr().out
+    assert told is (where == "nowhere")
