@@ -31,14 +31,14 @@ def attempt(arguments: list[str]) -> tuple[ExitCode, Reason]:
         (logs.warning if end.exit_code == ExitCode.HANDED_OFF else logs.error)(f"{end}{which}")
         return end.exit_code, end.reason
     except BaseException as error:  # SystemExit too: the code that the platform sees is ours to choose
-        logs.failure(f"The program failed{which}. The last durable checkpoint is safe; a retry resumes.", error)
+        logs.failure(f"The program failed{which}. What was durable is safe; a retry resumes from there.", error)
         return FAILED
     if complete:
         return DONE
     logs.error(
         f"The workload ended before its work was complete{which}. Exit code 0 would tell the platform that all is "
-        "done. Go through all of run.steps(), or call run.finish_early(). The last durable checkpoint is safe; a retry "
-        "resumes."
+        "done. Go through all of run.steps(), or call run.finish_early(). What was durable is safe; a retry "
+        "resumes from there."
     )
     return FAILED
 

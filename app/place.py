@@ -49,4 +49,6 @@ Place = Path | BucketPath
 
 def place_of(text: str) -> Place:
     """Raises ValueError, saying what is wrong."""
+    if "://" not in text and text.startswith(SCHEME.rstrip("/")):
+        raise ValueError(f"it begins as an address does: did you mean {SCHEME}{text[3:].lstrip('/')}?")
     return BucketPath.parse(text) if "://" in text else Path(text)

@@ -50,7 +50,8 @@ def session(
     model, optimizer, scheduler, scaler: one object or a dict of names to objects (an EMA copy is a second model).
     data, extra: anything with state_dict() and load_state_dict(); copied at every step, so keep it small.
     every_steps: save after so many steps; without it as often as 1 % of the time allows, at most `every_minutes` apart.
-    keep: how many verified checkpoints stay (2 or more); the checkpoints of every `keep_every` steps stay besides.
+    keep: how many verified checkpoints stay (2 or more); besides, the first one at or past each multiple of
+        `keep_every` steps.
     snapshot: how the state is copied for a periodic save. "eager": while the program stands still at a boundary.
     "deferred": during the next forward and backward. "streaming": not at all, where memory has no room for a copy; the
     optimizer then waits for the write. "auto": the first of them that costs at most 1 % of the time and fits.

@@ -64,7 +64,7 @@ class Watchdog:
             if silent is not None and not self._shutdown.noticed.is_set():
                 logs.error(
                     f"No step for {silent:.0f} s, where one takes {self.median_step_s:.1f} s: the program hangs. The "
-                    "stacks of all threads follow on stderr. The last checkpoint is safe; a retry resumes from it."
+                    "stacks of all threads follow on stderr. What was durable is safe; a retry resumes from there."
                 )
                 faulthandler.dump_traceback(all_threads=True)
                 self._shutdown.leave(ExitCode.FAILED, Reason.HUNG)

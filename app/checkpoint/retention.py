@@ -46,16 +46,24 @@ def expendable(
 
 
 def milestones(present: Iterable[CheckpointName], every: int, heads: Heads) -> set[CheckpointName]:
-    """Of each step that is a multiple of `every` the newest checkpoint that is whole and not in quarantine.
+    """Those that stay of the checkpoints that are whole and not in quarantine.
 
     They are not read again: what they hold was verified when it was written. Raises OSError.
     """
     quarantined = quarantine.recorded(heads.store)
-    newest = dict[int, CheckpointName]()
-    for name in sorted(present):
-        if name.step % every == 0 and name not in quarantined and heads.of(name):
-            newest[name.step] = name
-    return set(newest.values())
+    return firsts((name for name in present if name not in quarantined and heads.of(name)), every)
+
+
+def firsts(names: Iterable[CheckpointName], every: int) -> set[CheckpointName]:
+    """The first at or past each multiple of `every` steps; of several of one step the newest.
+
+    Not only exact multiples: after a stop at step 5, saves every 10 steps come at 15, 25, ...
+    """
+    found = dict[int, CheckpointName]()
+    for name in sorted(names, key=lambda name: (-name.step, name)):
+        if name.step >= every:
+            found[name.step // every] = name
+    return set(found.values())
 
 
 def prune(store: Store, own: Attempt, doomed: Iterable[CheckpointName]) -> None:

@@ -10,7 +10,7 @@ from app.checkpoint.manifest import Damaged
 from app.checkpoint.resume import SECOND_READ_AFTER_S
 from app.checkpoint.shards import content
 from app.checkpoint.table import Table
-from app.checkpoint.trees import table_of
+from app.checkpoint.trees.tree import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -50,6 +50,13 @@ def of_optimizer(key: str, optimizer: Optimizer | Stateful, saved: Any) -> Claim
             f"The checkpoint's {key} does not fit: its groups have {there} parameters, this program's {here}. Nothing "
             "was changed."
         )
+    for number, (group, ours) in enumerate(zip(saved["param_groups"], optimizer.param_groups, strict=True)):
+        missing, unknown = sorted(ours.keys() - group.keys()), sorted(group.keys() - ours.keys())
+        if missing and unknown:  # one side alone: another version of torch, which fills in what it added
+            raise Refusal(
+                f"The checkpoint's {key} is another kind of optimizer: its group {number} has {', '.join(unknown)} and "
+                f"no {', '.join(missing)}. Nothing was changed. Give the session the kind that it was made with."
+            )
     state = saved["state"]
     return [
         (place.path, value)

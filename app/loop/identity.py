@@ -51,7 +51,7 @@ def refuse_another(checkpoint: str, saved: Mapping[str, Any], here: Mapping[str,
         raise Refusal(
             f"Checkpoint {checkpoint} belongs to something else: {told}. Nothing was changed. Run with the settings it "
             "was made with, use another CHECKPOINT_DIR or job name, or continue from it on purpose with --fork "
-            "(fork=True)."
+            "(fork=True), which accepts another identity but never other tensors."
         )
     logs.warning(f"Forking from checkpoint {checkpoint} in spite of: {told}.")
 

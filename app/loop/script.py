@@ -33,7 +33,7 @@ def end_with_an_exit_code(shutdown: Shutdown) -> None:
             code, reason = error.exit_code, error.reason
             logs.error(str(error))
         else:
-            logs.failure("The program failed. The last durable checkpoint is safe; a retry resumes.", error)
+            logs.failure("The program failed. What was durable is safe; a retry resumes from there.", error)
         if shutdown.noticed.is_set():
             code, reason = ExitCode.STOPPED, Reason.STOPPED
         shutdown.leave(code, reason)

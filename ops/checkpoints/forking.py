@@ -102,7 +102,7 @@ def _told(store: Store, shard: Shard, seen: Callable[[int], None]) -> Iterator[m
 
 def _table(manifest: Manifest) -> bytes:
     """As the format that is written today."""
-    from app.checkpoint.trees import table_of
+    from app.checkpoint.trees.tree import table_of
     from app.checkpoint.verifying import checked_table
 
     if manifest.head.files is not None:

@@ -79,12 +79,13 @@ def _plan(place: Place, found: Survey, keep: int, keep_every: int | None) -> Pla
             f"Only {sound} of the {len(found.found)} checkpoints of {place.url} verify, which is fewer than the {keep} "
             "to keep. Nothing was deleted."
         )
-    doomed = tuple(each for each in reversed(below) if not _spared(each, keep_every))
+    from app.checkpoint.names import CheckpointName
+    from app.checkpoint.retention import firsts
+
+    whole = (each.name for each in found.found if each.state in {State.UNKNOWN, State.VERIFIED})
+    spared = firsts(whole, keep_every) if keep_every else set[CheckpointName]()
+    doomed = tuple(each for each in reversed(below) if each.name not in spared)
     return _freed(found, doomed)
-
-
-def _spared(each: Found, keep_every: int | None) -> bool:
-    return bool(keep_every) and each.state is State.UNKNOWN and each.name.step % (keep_every or 1) == 0
 
 
 def _freed(found: Survey, doomed: Collection[Found]) -> Plan:

@@ -213,6 +213,26 @@ def test_what_does_not_fit_is_refused_by_name_before_a_byte_is_read(line, tmp_pa
         restored(line, Program(**other))
 
 
+def test_another_kind_of_optimizer_is_refused_before_the_model_is_touched(line):
+    model, optimizer = trained(1)
+    saved(line, Program(model=model, optimizer=optimizer))
+    other, _ = trained(2)
+    before = other[0].weight.clone()
+    with pytest.raises(Refusal, match=r"another kind of optimizer: its group 0 has .*betas.* and no .*momentum"):
+        restored(line, Program(model=other, optimizer=torch.optim.SGD(other.parameters(), 0.1)))
+    assert torch.equal(other[0].weight, before)
+
+
+def test_an_optimizer_whose_groups_gained_a_field_with_a_newer_torch_is_taken(line):
+    model, optimizer = trained(1)
+    for group in optimizer.param_groups:
+        del group["fused"]
+    saved(line, Program(model=model, optimizer=optimizer))
+    other, newer = trained(2)
+    restored(line, Program(model=other, optimizer=newer))
+    assert torch.equal(other[0].weight, model[0].weight)
+
+
 def test_other_groups_of_parameters_are_refused_before_the_model_is_touched(line):
     model, optimizer = trained(1)
     saved(line, Program(model=model, optimizer=optimizer))

@@ -60,6 +60,37 @@ def test_ops_uses_only_the_readers_and_pure_modules_of_other_rooms():
     assert not wrong
 
 
+def absent(name: str, module: str) -> bool:
+    """Whether `from module import name` can only fail."""
+    path = ROOT / module.replace(".", "/")
+    if (path / name).is_dir() or (path / f"{name}.py").is_file():
+        return False
+    plain = path.with_suffix(".py")
+    source = plain if plain.is_file() else path / "__init__.py"
+    bound = set[str]()
+    for node in ast.walk(ast.parse(source.read_text())):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            bound.add(node.name)
+        elif isinstance(node, ast.ImportFrom):
+            bound.update(alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound.add(node.id)
+    return name not in bound
+
+
+@pytest.mark.parametrize("room", sorted(OURS))
+def test_whatever_is_imported_from_our_own_modules_is_there_also_inside_functions(room):
+    lost = {
+        f"{path.relative_to(ROOT)}: from {node.module} import {alias.name}"
+        for path in modules(room)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0 and node.module.split(".")[0] in OURS
+        for alias in node.names
+        if absent(alias.name, node.module)
+    }
+    assert not lost
+
+
 def test_the_program_is_a_table_of_contents_without_logic():
     text = (ROOT / "__main__.py").read_text()
     assert len(text.splitlines()) <= 60

@@ -134,13 +134,19 @@ class TestPruning:
         self.put(store, own(2), refers_to=old(1).shard(0))
         assert sweep(OWN, store.list("shards/"), 1e12, Heads(store)) == []
 
-    def test_of_every_so_many_steps_the_newest_whole_checkpoint_stays(self, store):
+    def test_of_every_so_many_steps_one_whole_checkpoint_stays(self, store):
         for name in (old(10), old(20), old(25), old(30), own(30), old(40)):
             self.put(store, name)
         store.publish(old(50).manifest, b"torn")
         store.publish(old(40).record, b"{}")
         present = [old(10), old(20), old(25), old(30), own(30), old(40), old(50)]
         assert milestones(present, 10, Heads(store)) == {old(10), old(20), own(30)}
+
+    def test_where_no_save_fell_on_a_multiple_the_first_one_past_it_stays(self, store):
+        present = [old(3), old(15), old(25), own(35), own(38), own(41), own(60)]
+        for name in present:
+            self.put(store, name)
+        assert milestones(present, 20, Heads(store)) == {old(25), own(41), own(60)}
 
 
 def line(store: DirectoryStore, attempt: Attempt = OWN, **options: int) -> Line:
