@@ -69,7 +69,7 @@ def absent(name: str, module: str) -> bool:
     source = plain if plain.is_file() else path / "__init__.py"
     bound = set[str]()
     for node in ast.walk(ast.parse(source.read_text())):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             bound.add(node.name)
         elif isinstance(node, ast.ImportFrom):
             bound.update(alias.asname or alias.name for alias in node.names)
