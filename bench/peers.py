@@ -130,7 +130,7 @@ def loop_savers() -> dict[str, Callable[[], Saver]]:
 def join_a_group_of_one(directory: Path) -> None:
     """DCP's saving process wants a process group, and that wants a name for this machine."""
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    dist.init_process_group("gloo", init_method=f"file://{directory / 'rendezvous'}", rank=0, world_size=1)
+    dist.init_process_group("gloo", init_method=(directory / "rendezvous").resolve().as_uri(), rank=0, world_size=1)
 
 
 def torch_save(state: dict[str, Any], path: Path) -> None:
