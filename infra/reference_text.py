@@ -123,8 +123,8 @@ NUMBER is that of the job's project. What was stored before stays under its old 
 
 ## What the rehearsal cannot show
 
-The local cloud has no Secret Manager, no VPC, no Cloud KMS and no Binary Authorization, and the provider plugin that
-stands in for Google's where that cannot be had does not know them: leave `secrets`, `network`, `subnetwork`, `kmsKey`
-and `binaryAuthorization` out of the local stack. What they declare is held, input for input, by tests against mocks
+The local cloud has no VPC, no Cloud KMS and no Binary Authorization: leave `network`, `subnetwork`, `kmsKey` and
+`binaryAuthorization` out of the local stack. It has a Secret Manager (docs/local-cloud.md says how to fill it), so
+`secrets` may be rehearsed. What all of these declare is held, input for input, by tests against mocks
 (`tests/infra/test_guarded_inputs.py`), and has not been tried against the live API from here.
 """

@@ -67,7 +67,7 @@ class Head:
     """Which proof of durability the writer had, e.g. "size"."""
     shards: tuple[Shard, ...]
     files: int | None = None
-    """How many files a directory tree has (trees.py); None: it is a session's state."""
+    """How many files a directory tree has (trees/); None: it is a session's state."""
 
     @property
     def size_bytes(self) -> int:

@@ -71,7 +71,7 @@ class Layout:
 
     @cached_property
     def columns(self) -> bytes:
-        """Of the table (table.py)."""
+        """Of the table (app/checkpoint/table.py)."""
         of = self.meaning
         shards, begins = [0] * len(of.paths), [0] * len(of.paths)
         for shard, plan in enumerate(self.shards):

@@ -38,7 +38,7 @@ STRIPE_BYTES = 8 * 2**20
 
 
 class Ahead(Protocol):
-    """Shards that were read before anybody asked for them (prefetch.py)."""
+    """Shards that were read before anybody asked for them (app/checkpoint/prefetch.py)."""
 
     def take(self, shard: Shard) -> mmap | None:
         """The whole file, verified, once; None when it must be read."""

@@ -45,7 +45,7 @@ def over(place: Place, memory: mmap, begin: int) -> Any:
     import torch
 
     dtype, count = _torch_dtype(place.dtype), math.prod(place.shape)
-    if begin % LINE_BYTES:  # the last bits of a dot product depend on where its tensors lie, with MKL's at least
+    if begin % LINE_BYTES:  # the last bits of a dot product may depend on it (likely, not isolated)
         raw = torch.frombuffer(memory, dtype=torch.uint8, count=count * dtype.itemsize, offset=begin)
         return raw.clone().view(dtype).view(place.shape)
     flat = torch.frombuffer(memory, dtype=dtype, count=count, offset=begin)

@@ -26,7 +26,7 @@ class Blob:
     """`bfloat16`, `int64`, ... as torch or numpy spells it."""
     shape: tuple[int, ...]
     value: Any
-    """The tensor or array itself; its bytes are taken when it is written (blocks.py)."""
+    """The tensor or array itself; its bytes are taken when it is written (shards/blocks.py)."""
 
     @property
     def size_bytes(self) -> int:

@@ -1,7 +1,8 @@
 """Bytes into one open file: past the page cache where that is possible, and every error of write and close told.
 
-O_DIRECT takes memory, offset and length in whole sectors. Blocks of the engine are (blocks.py); the end of a file is
-padded and then cut to its true size. What cannot be written so goes through the page cache like any other write.
+O_DIRECT takes memory, offset and length in whole sectors. Blocks of the engine are (shards/blocks.py); the end of a
+file is padded and then cut to its true size. What cannot be written so goes through the page cache like any other
+write.
 """
 
 from __future__ import annotations

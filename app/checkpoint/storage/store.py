@@ -47,7 +47,7 @@ class Store(Protocol):
     A commit must not come to be once a newer attempt has taken over, not even when its writer slept in between. So
     `publish` has a last look: what the store can, it lays ready below `STAGED` first, then calls `last_look`, and only
     then lets the object come to be, from what was laid ready and in one act. A newer attempt announces itself and
-    *then* deletes what lies there (epochs.py): a writer that looked too early finds it gone.
+    *then* deletes what lies there (app/checkpoint/epochs.py): a writer that looked too early finds it gone.
 
     Every method raises OSError for storage trouble: FileExistsError and FileNotFoundError mean what they say, the rest
     (EIO, EACCES, ENOSPC, ...) is the medium's own word.
