@@ -48,7 +48,7 @@ class Record:
     ended_at: str | None = None
     exit_code: int | None = None
     reason: Reason | None = None
-    """None: under way, or killed without notice."""
+    """None: under way, or killed without notice; with `ended_at`: at the end of a script that did not say more."""
     format: int = 1
 
     @property
@@ -91,10 +91,11 @@ class Ledger:
     def durable(self, step: int, last_step: int) -> None:
         self._update(last_durable_step=step, last_step=last_step)
 
-    def end(self, code: int, reason: Reason, last_step: int) -> None:
-        """The first end counts."""
+    def end(self, code: int | None, reason: Reason | None, last_step: int) -> None:
+        """The first end counts. None for what is not known of it."""
         if self.record.ended_at is None:
-            self._update(ended_at=now_rfc3339(), exit_code=int(code), reason=reason, last_step=last_step)
+            code = None if code is None else int(code)
+            self._update(ended_at=now_rfc3339(), exit_code=code, reason=reason, last_step=last_step)
 
     def _update(self, **changes: Any) -> None:
         self.record = replace(self.record, **changes)

@@ -151,25 +151,40 @@ def _pulumi_outputs(stack: str | None, folder: Path) -> dict[str, Any]:
 
 def _explain(said: str, stack: str | None, command: str) -> str:
     """Pulumi's own words, and the way out that they call for."""
+    hint = _hint(stack)
     if "no stack named" in said:
         backend = os.environ.get("PULUMI_BACKEND_URL", "that `pulumi whoami --verbose` shows")
         return (
             f"There is no stack {stack} in the backend {backend}. Nothing was changed. `pulumi stack ls` lists those "
-            f"there are; `pulumi stack init {stack}` and `pulumi up` make it. {LOCAL_HINT}"
+            f"there are; `pulumi stack init {stack}` and `pulumi up` make it.{hint}"
         )
     if "no stack selected" in said or "--stack" in said or "select a stack" in said:
         return (
             "No stack is selected, so there is no job to speak of. Nothing was changed. Give --stack, "
-            f"set GPUJOB_STACK, or run `pulumi stack select`. {LOCAL_HINT}"
+            f"set GPUJOB_STACK, or run `pulumi stack select`.{hint}"
         )
     if "passphrase" in said:
         return (
             f"Pulumi cannot decrypt stack {stack or '(selected)'}: {said} Nothing was changed. Set "
-            f"PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE. {LOCAL_HINT}"
+            f"PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE.{hint}"
         )
     if "PULUMI_ACCESS_TOKEN" in said or "pulumi login" in said:
         return (
             "Pulumi is not logged in to a backend, so no stack can be read. Nothing was changed. Run "
-            f"`pulumi login` with your team's backend or set PULUMI_BACKEND_URL. {LOCAL_HINT}"
+            f"`pulumi login` with your team's backend or set PULUMI_BACKEND_URL.{hint}"
         )
     return f"`{command}` failed: {said} Nothing was changed. Run it by hand until it prints the stack's outputs."
+
+
+def _hint(stack: str | None) -> str:
+    """What else may be the way out, with a space before it."""
+    if not is_local_backend(os.environ.get("PULUMI_BACKEND_URL", "")):
+        return f" {LOCAL_HINT}"
+    return " This shell has the local cloud's environment: use a fresh one." if stack not in {None, "local"} else ""
+
+
+def is_local_backend(url: str) -> bool:
+    """Whether it is the one that `gpujob local env` names."""
+    from localcloud.toolchain.environment import STATE_FOLDER
+
+    return url.startswith("file://") and url.rstrip("/").endswith(f"/{STATE_FOLDER}")

@@ -68,7 +68,7 @@ def _load(store: Store, name: CheckpointName, into: Into | None, ahead: Ahead | 
             f"Checkpoint {name} is a directory tree of {head.files} files, not the state of a session. "
             "Nothing was changed. Get it with restore_tree, or give the session another CHECKPOINT_DIR or job name."
         )
-    table, extents = _sensibly(lambda: _understood(manifest))
+    table, extents = sensibly(lambda: understood(manifest))
     given = into(head, table) if into else {}
     targets = {
         line: target
@@ -85,7 +85,7 @@ def _load(store: Store, name: CheckpointName, into: Into | None, ahead: Ahead | 
             value = found[index] = values.over(place, *home) if home else values.empty(place)
         return value
 
-    return Loaded(name, head, _sensibly(lambda: codec.decode(table.tree, value)))
+    return Loaded(name, head, sensibly(lambda: codec.decode(table.tree, value)))
 
 
 def read_manifest(store: Store, name: CheckpointName) -> Manifest:
@@ -121,7 +121,7 @@ _SENSELESS = (
 """What decoding raises for bytes that were never a state of ours."""
 
 
-def _sensibly(action: Callable[[], T]) -> T:
+def sensibly(action: Callable[[], T]) -> T:
     """Raises Damaged for what verifies and makes no sense."""
     try:
         return action()
@@ -131,7 +131,7 @@ def _sensibly(action: Callable[[], T]) -> T:
         raise Damaged(f"its bytes verify but do not decode: {error!r}") from error
 
 
-def _understood(manifest: Manifest) -> tuple[Table, list[list[Extent]]]:
+def understood(manifest: Manifest) -> tuple[Table, list[list[Extent]]]:
     """The table, and the lines with bytes by shard; they begin where they do in the shard's data section."""
     table = Table.decode(manifest.table, manifest.format)
     shards: list[list[Extent]] = [[] for _ in manifest.head.shards]

@@ -1,14 +1,15 @@
-"""Whether a checkpoint holds what was written, found out by reading all of it in bounded memory, without torch."""
+"""Whether a checkpoint would load, found out by reading all of it in bounded memory."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
 
-from app.checkpoint import reader
+from app.checkpoint import reader, sense
 from app.checkpoint.manifest import Damaged
 from app.checkpoint.resume import SECOND_READ_AFTER_S
 from app.checkpoint.shards import content
+from app.checkpoint.shards.safetensors_file import LENGTH
 from app.checkpoint.table import Table
 from app.checkpoint.trees.tree import table_of
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from app.checkpoint.manifest import Manifest
     from app.checkpoint.names import CheckpointName
+    from app.checkpoint.shards.shard_plan import Extent
     from app.checkpoint.storage.store import Store
 
 
@@ -26,7 +28,9 @@ def verify(
     seen: Callable[[int], None] = lambda _bytes: None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Manifest:
-    """Every byte is what was written, and the table makes sense. `seen` is told of bytes as they are read.
+    """Every byte is what was written, and the state would load. `seen` is told of bytes as they are read.
+
+    Without torch no more is known of its tensors than that their shards are there.
 
     Raises Torn; Damaged when a second, fresh read says so too; Unsupported; FileNotFoundError when it was pruned
     meanwhile; OSError.
@@ -51,12 +55,25 @@ def checked_table(manifest: Manifest) -> Table:
 
 def _once(store: Store, name: CheckpointName, seen: Callable[[int], None]) -> Manifest:
     manifest = reader.read_manifest(store, name)
-    if manifest.head.files is None:
-        checked_table(manifest)
-    else:
-        table_of(manifest)
-    for shard in manifest.head.shards:
+    extents = _extents(manifest)
+    for index, shard in enumerate(manifest.head.shards):
+        first = b""
         with reader.telling_absence(store, name):
             for block in content.stream(store, shard):
+                first = first or bytes(block[: LENGTH.size])
                 seen(len(block))
+        if extents is not None:
+            sense.refuse_misplaced(shard, extents[index], first)
     return manifest
+
+
+def _extents(manifest: Manifest) -> list[list[Extent]] | None:
+    """What a table that makes sense says to lie in each shard, where that can be told. Raises Damaged, Unsupported."""
+    if manifest.head.files is not None:
+        table_of(manifest)  # which compares it with the shards' sizes as well
+        return None
+    checked_table(manifest)
+    try:
+        return sense.of(manifest)
+    except ModuleNotFoundError:  # no torch here, which alone knows how many bytes its dtypes have
+        return None

@@ -14,6 +14,9 @@ from localcloud.toolchain.steps import SetupError
 
 PASSPHRASE = "local"  # noqa: S105 - guards nothing: a local stack has no secrets, the engine only insists on one
 
+STATE_FOLDER = "pulumi-state"
+"""The folder that is the engine's backend, and by which a local one is told from others."""
+
 
 def local_environment(tree: Path, port: int, *, home: Path | None = None) -> dict[str, str]:
     """Variables for the engine and Google's clients on the local cloud at `port`.
@@ -30,7 +33,7 @@ def local_environment(tree: Path, port: int, *, home: Path | None = None) -> dic
     if pulumi is None:
         raise SetupError("there is no Pulumi CLI on PATH or in the cache. Run `make setup` first.")
     home = home or tree / "build"
-    state = home / "pulumi-state"
+    state = home / STATE_FOLDER
     state.mkdir(parents=True, exist_ok=True)
     executables = write_executables(tree / "build" / "bin", pulumi)
     # abspath, not resolve: a virtual environment's python is a link, and its folder is what matters.

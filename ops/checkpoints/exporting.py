@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ops.checkpoints.survey import Found
+from ops.checkpoints.trouble import telling
 from ops.checkpoints.where import Place
 from ops.errors import MissingError, NotSucceededError, RefusedError
 from ops.text import size_text
@@ -53,6 +54,10 @@ def export(place: Place, each: Found, model: str | None, out: Path, say: Callabl
     from app.checkpoint.manifest import Damaged, Torn, Unsupported
     from app.checkpoint.reader import read_manifest
 
+    if not out.parent.is_dir():
+        raise MissingError(
+            f"There is no output folder {out.parent} to put {out.name} in. Nothing was written. Make it first."
+        )
     try:
         manifest = read_manifest(place.store, each.name)
         weights = _laid_out(_weights(manifest, model, str(each.name)), str(each.name))
@@ -159,16 +164,27 @@ def _write(place: Place, manifest: Manifest, weights: list[Weight], out: Path) -
     """Beside `out` first: a name that exists holds all of it."""
     half = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
     header = _header(manifest, weights)
+    folder = f"The output folder {out.parent}"
+
+    def put(data: memoryview, at: int) -> None:
+        with telling(folder):
+            _pwrite(fd, data, at)
+
     try:
-        with half.open("xb", buffering=0) as file:
+        with telling(folder):
+            file = half.open("xb", buffering=0)
+        with file:
             fd = file.fileno()
-            _pwrite(fd, memoryview(header), 0)
-            os.ftruncate(fd, len(header) + sum(weight.size_bytes for weight in weights))
+            put(memoryview(header), 0)
+            with telling(folder):
+                os.ftruncate(fd, len(header) + sum(weight.size_bytes for weight in weights))
             for index in sorted({weight.place.shard for weight in weights}):
                 wanted = [weight for weight in weights if weight.place.shard == index]
-                _copy_from(place, manifest, index, wanted, lambda data, at: _pwrite(fd, data, len(header) + at))
-            os.fsync(fd)
-        half.replace(out)
+                _copy_from(place, manifest, index, wanted, lambda data, at: put(data, len(header) + at))
+            with telling(folder):
+                os.fsync(fd)
+        with telling(folder):
+            half.replace(out)
     except BaseException:
         half.unlink(missing_ok=True)
         raise

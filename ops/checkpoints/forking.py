@@ -29,6 +29,7 @@ def fork(source: Place, each: Found, destination: str, say: Callable[[str], None
     from app.checkpoint.manifest import Damaged, Torn, Unsupported
     from app.contract import ExitCode, Reason
 
+    _refuse_inside(source.url, destination)
     with telling(destination):
         store = _empty_store(destination)
         ledger = _claimed(store)
@@ -48,6 +49,19 @@ def fork(source: Place, each: Found, destination: str, say: Callable[[str], None
         f"{destination} begins with checkpoint {name}, a copy of {each.name} with every byte verified. {source.url} "
         "was not changed. A job goes on from it when this is its line: CHECKPOINT_DIR/<job>-task-<index>."
     )
+
+
+def _refuse_inside(source: str, destination: str) -> None:
+    """Raises RefusedError: what lies in a line belongs to it, and its attempts list and sweep it."""
+    if destination.startswith(CLOUD) or "://" in destination or source.startswith(CLOUD):
+        inside = f"{destination.rstrip('/')}/".startswith(f"{source.rstrip('/')}/")
+    else:
+        inside = Path(destination).resolve().is_relative_to(Path(source).resolve())
+    if inside:
+        raise RefusedError(
+            f"{destination} lies in the line {source} itself, and a fork begins a line of its own. Nothing was "
+            "changed. Name a folder beside it."
+        )
 
 
 def _empty_store(destination: str) -> Store:

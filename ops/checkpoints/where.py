@@ -75,6 +75,8 @@ def _at(url: str) -> Place | Root:
 
     with telling(url):
         store = store_at(url)
+        if not url.startswith(CLOUD) and not Path(url).is_dir():
+            raise _no_line(url, "is no directory" if Path(url).exists() else "does not exist")
         names = set(_two_levels(url, store))
     if any(f"{first}/" in FOLDERS for first, _ in names):
         return Place(url, store)
@@ -84,7 +86,11 @@ def _at(url: str) -> Place | Root:
     if below:
         return Root(url, tuple(sorted(below)))
     found = "is empty" if not names else "has none of the folders checkpoints/, shards/, ledger/"
-    raise MissingError(
+    raise _no_line(url, found)
+
+
+def _no_line(url: str, found: str) -> MissingError:
+    return MissingError(
         f"There is no checkpoint line in {url}: it {found}. Nothing was changed. A line is "
         "CHECKPOINT_DIR/<job>-task-<index>; check the path."
     )

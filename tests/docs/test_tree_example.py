@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
@@ -56,9 +57,11 @@ def test_an_attempt_goes_on_where_the_one_before_saved(tmp_path: Path, monkeypat
     monkeypatch.setattr(Trainer, "seen", [])
     (tmp_path / "line").mkdir()
     monkeypatch.setenv("CHECKPOINT_DIR", str(tmp_path / "line"))
-    for attempt in range(3):
-        machine = tmp_path / f"machine-{attempt}"
-        machine.mkdir()
-        monkeypatch.chdir(machine)
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # as it was, once this has ended
+    monkeypatch.chdir(tmp_path)
+    for _attempt in range(3):
+        (tmp_path / "out/checkpoint-99").mkdir(parents=True)  # a machine that is used again
         exec(compile(example, "docs/checkpoints.md", "exec"), {"model": None, "data": None})  # noqa: S102
     assert Trainer.seen == [0, 10, 20]
+    ledger = [json.loads(path.read_text()) for path in (tmp_path / "line/job-task-0/ledger").iterdir()]
+    assert [record["reason"] for record in ledger] == ["finished"] * 3

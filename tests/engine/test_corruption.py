@@ -9,15 +9,20 @@ import json
 import os
 import random
 import shutil
+import struct
 from pathlib import Path
 
+import crc32c
 import numpy as np
 import pytest
 import torch
 
 from app.checkpoint import codec
+from app.checkpoint.manifest import Damaged, Unsupported
+from app.checkpoint.names import checkpoints_among
 from app.checkpoint.resume import NothingLoads
 from app.checkpoint.storage.directory import DirectoryStore
+from app.checkpoint.verifying import verify
 from app.contract import Refusal
 from tests.engine.lines import ORIGIN, attempt, commit, resume
 
@@ -271,6 +276,69 @@ def test_what_verifies_and_makes_no_sense_is_damage_and_the_one_before_is_used(l
     assert loaded is not None
     assert loaded.head.step == 10
     assert [record.name for record in (line / "quarantine").iterdir()] == [path.name]
+
+
+def verified(line: Path) -> None:
+    store = DirectoryStore(line)
+    verify(store, max(checkpoints_among(store.list("checkpoints/"))), sleep=lambda _s: None)
+
+
+@pytest.mark.parametrize("change", SENSELESS.values(), ids=SENSELESS.keys())
+def test_what_verifies_and_makes_no_sense_is_found_without_loading_too(line, change):
+    verified(line)
+    resealed(files_of(line, 20)["manifest"], change)
+    with pytest.raises(Damaged):
+        verified(line)
+
+
+def test_verifying_tells_a_dtype_of_another_torch_from_damage(line):
+    resealed(files_of(line, 20)["manifest"], of_tensor(kind="tensor", dtype="float3_e1m1"))
+    with pytest.raises(Unsupported, match="float3_e1m1"):
+        verified(line)
+
+
+@pytest.mark.parametrize("header", [b"", b"\x00" * 7, struct.pack("<Q", 2**40), struct.pack("<Q", 2**64 - 1)])
+def test_a_shard_whose_header_leaves_no_room_for_its_tensors_is_damage_to_verify_and_to_load(line, header):
+    files = files_of(line, 20)
+    content = header + files["shard"].read_bytes()[8:] if len(header) == 8 else header
+    files["shard"].write_bytes(content)
+    resealed(files["manifest"], of_shard(size_bytes=len(content), crc32c=f"{crc32c.crc32c(content):08x}"))
+    with pytest.raises(Damaged, match="not as its manifest says"):
+        verified(line)
+    assert accepted(line) == 10
+
+
+UNKNOWN = {"$ordered": [["a", {"$enum": ["unknown", "A"]}]]}
+
+
+def test_a_class_that_only_its_program_knows_is_no_damage_to_verify(line):
+    path = files_of(line, 20)["manifest"]
+    resealed(path, lambda _h, t: t["tree"].update(first=UNKNOWN))
+    verified(line)
+    resealed(path, lambda _h, t: t["tree"].update(last={"$dict": [[1, {"$tensor": 99}]]}))
+    with pytest.raises(Damaged):
+        verified(line)
+
+
+def test_verifying_needs_no_memory_for_the_state(tmp_path):
+    store = DirectoryStore(tmp_path)
+    state = {
+        "one": torch.zeros(2**24),
+        "two": np.zeros(2**24, np.float32),
+        **{str(i): np.zeros(2**15) for i in range(99)},
+    }
+    attempt(store, 1).commit(10, codec.encode(state), ORIGIN)  # 150 MiB
+    del state
+    verified(tmp_path)
+    Path("/proc/self/clear_refs").write_text("5")
+    before = memory_kib("VmRSS")
+    verified(tmp_path)
+    assert memory_kib("VmHWM") - before < 32 * 1024
+
+
+def memory_kib(field: str) -> int:
+    text = Path("/proc/self/status").read_text()
+    return int(text.split(f"{field}:")[1].split()[0])
 
 
 @pytest.mark.parametrize("which", [0, 1])

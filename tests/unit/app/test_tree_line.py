@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,29 @@ from app.trees import TreeLine
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CHECKPOINT_DIR", str(tmp_path))
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # as it was, once the test has ended
+    monkeypatch.setattr("atexit.register", lambda *_: None)
     return tmp_path
+
+
+def ends(root: Path) -> list[tuple[int | None, str | None, bool]]:
+    """Exit code and reason of each attempt, and whether it has ended."""
+    ledger = [json.loads(path.read_text()) for path in sorted((root / "job-task-0/ledger").iterdir())]
+    return [(record["exit_code"], record["reason"], record["ended_at"] is not None) for record in ledger]
+
+
+def ended(root: Path, text: str) -> int:
+    """How a script ends that does this."""
+    return subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import os, sys\nfrom app.contract import TryAgain\nfrom app.trees import TreeLine\n" + text,
+        ],
+        env={**os.environ, "CHECKPOINT_DIR": str(root)},
+        check=False,
+        timeout=60,
+    ).returncode
 
 
 def test_the_next_attempt_goes_on_from_what_the_first_committed(root: Path) -> None:
@@ -68,3 +93,47 @@ def test_without_a_place_for_checkpoints_the_variable_is_named(monkeypatch: pyte
     monkeypatch.delenv("CHECKPOINT_DIR")
     with pytest.raises(Refusal, match="CHECKPOINT_DIR"):
         TreeLine.open()
+
+
+def test_a_refusal_ends_a_script_with_its_exit_code(root: Path) -> None:
+    assert ended(root / "absent", "TreeLine.open()") == 78
+    assert ended(root, "TreeLine.open(); raise ValueError") == 70
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "reason"),
+    [
+        ("pass", 0, "finished"),
+        ("sys.exit()", 0, "finished"),
+        ("sys.exit(3)", 70, "failed"),
+        ("raise ValueError", 70, "failed"),
+        ("raise TryAgain('later')", 75, "handed-off"),
+    ],
+)
+def test_the_end_of_the_block_is_in_the_ledger(root: Path, body: str, code: int, reason: str) -> None:
+    left = ended(root, f"with TreeLine.open() as line:\n    {body}")
+    assert left == (3 if "3" in body else code)
+    assert ends(root) == [(code, reason, True)]
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "reason"),
+    [("pass", None, None), ("sys.exit(3)", None, None), ("raise TryAgain('later')", 75, "handed-off")],
+)
+def test_without_a_block_the_end_of_the_process_is_in_the_ledger(
+    root: Path, body: str, code: int | None, reason: str | None
+) -> None:
+    ended(root, f"line = TreeLine.open()\n{body}")
+    assert ends(root) == [(code, reason, True)]
+
+
+def test_a_forked_child_that_ends_does_not_end_the_attempt(root: Path) -> None:
+    text = """
+with TreeLine.open() as line:
+    if os.fork() == 0:
+        sys.exit(3)
+    os.wait()
+    os._exit(9)  # as good as killed
+"""
+    assert ended(root, text) == 9
+    assert ends(root) == [(None, None, False)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import numpy as np
@@ -162,3 +163,22 @@ def test_memory_does_not_grow_with_the_weights(path, tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 12 * 2**20
     finally:
         tracemalloc.stop()
+
+
+def test_a_folder_that_is_not_there_is_named_and_the_line_is_not_blamed(path, tmp_path):
+    commit(line_at(path), 10, of({"w": torch.ones(2)}))
+    done = gpujob("export", path, "--out", tmp_path / "absent/w")
+    assert (done.exit_code, f"no output folder {tmp_path}/absent" in said(done)) == (3, True)
+    assert f"{path} cannot be used" not in said(done)
+
+
+def test_trouble_with_the_file_that_is_written_names_its_folder(path, tmp_path, monkeypatch):
+    commit(line_at(path), 10, of({"w": torch.ones(2)}))
+
+    def full(_fd, _data, _at):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(exporting, "_pwrite", full)
+    done = gpujob("export", path, "--out", tmp_path / "w")
+    assert (done.exit_code, f"The output folder {tmp_path} cannot be used" in said(done)) == (3, True)
+    assert list(tmp_path.iterdir()) == [path]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from app.checkpoint.manifest import Manifest
 from app.checkpoint.names import Attempt
 from app.checkpoint.storage.directory import DirectoryStore
 from app.checkpoint.trees.tree import commit_tree, restore_tree
+from app.trees import TreeLine
 from ops.checkpoints import forking
 from tests.engine.lines import resume
 from tests.unit.ops.checkpoint_lines import (
@@ -94,6 +96,18 @@ def test_what_is_there_is_not_touched(five, tmp_path):
     assert all_files(tmp_path / "new") == {"mine": b"mine"}
 
 
+def test_a_line_does_not_begin_inside_the_one_it_comes_from(five, tmp_path, monkeypatch):
+    (tmp_path / "link").symlink_to(five)
+    monkeypatch.chdir(five)
+    before = all_files(five)
+    for inside in (f"{five}/sub", tmp_path / "link/sub", "sub/sub", f"{five}/../{five.name}/shards/x"):
+        done = gpujob("fork", five, inside)
+        assert (done.exit_code, "lies in the line" in said(done)) == (3, True)
+    assert all_files(five) == before
+    assert not (five / "sub").exists()
+    assert gpujob("fork", five, f"{five}-2").exit_code == 0
+
+
 def test_a_damaged_checkpoint_is_not_copied_and_leaves_nothing(five, tmp_path):
     (shard,) = max((five / "shards").iterdir()).iterdir()
     flip(shard)
@@ -167,6 +181,18 @@ def test_while_an_attempt_seems_active_nothing_goes(five):
     assert (done.exit_code, "seems to work on" in said(done)) == (3, True)
     assert gpujob("prune", five, "--keep", 2, "--dry-run").exit_code == 0
     assert all_files(five) == before
+
+
+def test_a_script_with_a_tree_that_has_ended_is_not_active(path, tmp_path, monkeypatch):
+    monkeypatch.setenv("CHECKPOINT_DIR", str(tmp_path))
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # as it was, once the test has ended
+    (tmp_path / "out").mkdir()
+    with TreeLine.open() as line:
+        for step in (1, 2, 3):
+            line.commit(step, tmp_path / "out")
+        assert gpujob("prune", path, "--keep", 2).exit_code == 3
+    done = gpujob("prune", path, "--keep", 2)
+    assert (done.exit_code, steps(path)) == (0, [2, 3]), said(done)
 
 
 def test_an_attempt_that_was_killed_an_hour_ago_is_not_active(five):

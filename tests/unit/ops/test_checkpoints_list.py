@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app.checkpoint.manifest import Manifest
 from app.checkpoint.trees.tree import commit_tree
 from ops.checkpoints import where
 from ops.checkpoints.billing import Billed
@@ -109,10 +110,10 @@ def test_a_folder_with_one_line_stands_for_it(tmp_path, path):
 @pytest.mark.parametrize(
     ("arrange", "words"),
     [
-        (lambda path: None, "No such file or directory"),
+        (lambda path: None, "There is no checkpoint line in"),
         (lambda path: path.mkdir(), "it is empty"),
         (lambda path: (path.mkdir(), (path / "notes.txt").touch()), "none of the folders"),
-        (lambda path: path.touch(), "Not a directory"),
+        (lambda path: path.touch(), "it is no directory"),
     ],
     ids=["absent", "empty", "no line", "a file"],
 )
@@ -265,3 +266,13 @@ def test_a_step_that_two_attempts_committed_is_ambiguous(path):
     assert done.exit_code == 3
     assert all(str(name) in said(done) for name in names)
     assert gpujob("verify", path, names[0]).exit_code == 0
+
+
+def test_a_tensor_that_ends_behind_its_shard_is_damage(path):
+    name = commit(line_at(path), 10, state(10))
+    manifest = Manifest.decode((path / name.manifest).read_bytes())
+    table = manifest.table.replace(b'"shape":[[500]]', b'"shape":[[50000]]')
+    assert table != manifest.table
+    (path / name.manifest).write_bytes(Manifest(manifest.head, table).encode())
+    done = gpujob("verify", path)
+    assert (done.exit_code, "ends behind its shard" in said(done)) == (1, True)

@@ -114,3 +114,23 @@ def test_what_pulumi_refuses_is_passed_on_with_a_way_out(pulumi, err: str, expec
 def test_without_pulumi_the_message_names_the_environment_of_the_local_stack(pulumi):
     with pytest.raises(MisconfiguredError, match=r"No `pulumi` on PATH.*gpujob local env"):
         read_outputs("local")
+
+
+LOCAL_BACKEND = "file:///somewhere/build/pulumi-state"
+
+
+@pytest.mark.parametrize(
+    ("backend", "stack", "advice"),
+    [
+        (LOCAL_BACKEND, "dev", {"use a fresh one"}),
+        (LOCAL_BACKEND, "local", set()),
+        ("gs://team-state", "dev", {"gpujob local env"}),
+        ("file:///srv/state", "dev", {"gpujob local env"}),
+    ],
+)
+def test_a_shell_for_the_local_cloud_is_not_told_to_become_one(pulumi, monkeypatch, backend, stack, advice):
+    monkeypatch.setenv("PULUMI_BACKEND_URL", backend)
+    pulumi(err=f"error: no stack named '{stack}' found", code=255)
+    with pytest.raises(MisconfiguredError) as caught:
+        read_outputs(stack)
+    assert {each for each in ("use a fresh one", "gpujob local env") if each in str(caught.value)} == advice
