@@ -13,8 +13,8 @@ from bootstrap.federation import NO_ENVIRONMENT, Federation, FederationArgs
 from bootstrap.outputs import exports
 from bootstrap.roles import DEPLOYS, LOOKS
 from bootstrap.services import Services
-from bootstrap.settings import LABELS, load
-from bootstrap.state import State, StateArgs
+from bootstrap.settings import LABELS, STACKS, load
+from bootstrap.state import State, StateArgs, Writer
 
 settings = load()
 
@@ -51,6 +51,7 @@ deploy = {
             projects=(project,),
             state_bucket=settings.state_bucket,
             acting={"its-environment": federation.jobs_in(environment)},
+            pulls_from=settings.pulls_from(environment),
         ),
         after_services,
     )
@@ -64,7 +65,7 @@ state = State(
         bucket=settings.state_bucket,
         labels=LABELS,
         readers={"preview": preview.member},
-        writers={environment: account.member for environment, account in deploy.items()},
+        writers={environment: Writer(account.member, STACKS[environment]) for environment, account in deploy.items()},
     ),
     after_services,
 )

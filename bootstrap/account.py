@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import projects, serviceaccount
 
-from bootstrap.roles import condition_of
+from bootstrap.roles import PULLS, condition_of
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class AccountArgs:
     state_bucket: str
     acting: Mapping[str, pulumi.Input[str]]
     """Short name -> member that may act as the account."""
+    pulls_from: Iterable[str] = ()
+    """Further projects, whose images it deploys."""
 
 
 class Account(pulumi.ComponentResource):
@@ -56,6 +58,10 @@ class Account(pulumi.ComponentResource):
                     and projects.IAMMemberConditionArgs(title=condition.title, expression=condition.expression),
                     opts=child,
                 )
+        for project in args.pulls_from:
+            projects.IAMMember(
+                f"{name}-{project}-pulls", project=project, role=PULLS, member=account.member, opts=child
+            )
         for who, member in args.acting.items():
             serviceaccount.IAMMember(
                 f"{name}-acting-{who}",

@@ -17,6 +17,9 @@ class Condition:
     expression: str
 
 
+PULUMI_PROJECT = "gpujob"
+"""As Pulumi.yaml has it: a part of the path of each stack's state."""
+
 LOOKS: Mapping[str, str] = {
     "roles/artifactregistry.reader": "whether the deployed image is still there",
     "roles/cloudbuild.builds.viewer": "the build that made it",
@@ -47,6 +50,23 @@ DEPLOYS: Mapping[str, str] = {
 }
 """A deploy account: `pulumi up` and `pulumi destroy` of this program. Grants on secrets, keys, buckets and networks
 that were there before are their owners' to give."""
+
+
+PULLS = "roles/artifactregistry.reader"
+"""Cloud Run takes an image only from an account that may read it, also where its own agent may."""
+
+
+def own_state(bucket: str, stack: str) -> Condition:
+    """The objects that Pulumi writes about one stack; a name that ends with * stands for all that begin so.
+
+    State holds code that the engine runs at the next update (dynamic providers): whoever writes it acts as that stack's
+    account.
+    """
+    file, folder = (stack[:-1], stack[:-1]) if stack.endswith("*") else (f"{stack}.", f"{stack}/")
+    root = f"projects/_/buckets/{bucket}/objects/.pulumi"
+    kinds = ("history", "backups", "locks/organization")
+    names = [f"{root}/stacks/{PULUMI_PROJECT}/{file}", *(f"{root}/{kind}/{PULUMI_PROJECT}/{folder}" for kind in kinds)]
+    return Condition("its own state", " || ".join(f"resource.name.startsWith('{name}')" for name in names))
 
 
 def condition_of(role: str, state_bucket: str) -> Condition | None:

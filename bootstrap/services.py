@@ -7,9 +7,11 @@ from collections.abc import Iterable
 import pulumi
 from pulumi_gcp import projects
 
-EVERYWHERE = ("cloudresourcemanager", "iam", "iamcredentials", "serviceusage")
-"""Also in the projects that are deployed to: the program turns on the rest itself."""
-HOME = (*EVERYWHERE, "cloudkms", "storage", "sts")
+EVERYWHERE = ("cloudkms", "cloudresourcemanager", "iam", "iamcredentials", "serviceusage")
+"""Also in the projects that are deployed to: the program turns on the rest itself. An API must be on where the account
+that asks is, not only where the key or the job is that it asks about."""
+HOME = (*EVERYWHERE, "artifactregistry", "logging", "monitoring", "run", "secretmanager", "storage", "sts")
+"""The preview account is here, so also what it looks at in the other projects."""
 
 
 class Services(pulumi.ComponentResource):

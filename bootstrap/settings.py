@@ -11,6 +11,8 @@ from infra.problems import Problem, SettingsError
 NAMESPACE = "gpujob-bootstrap"
 KEYS = ("repository", "repositoryId", "devProject", "prodProject", "stateBucketName")
 LABELS = {"app": "gpujob"}
+STACKS = {"dev": "dev", "prod": "prod", "pull-request": "pr-*"}
+"""GitHub environment -> the stack that its jobs change; pr-* stands for each pull request's."""
 _PROJECT = r"[a-z][a-z0-9-]{4,28}[a-z0-9]"
 
 
@@ -32,6 +34,22 @@ class Settings:
     def environments(self) -> dict[str, str]:
         """GitHub environment -> the project that its deployments change."""
         return {"dev": self.dev_project, "prod": self.prod_project, "pull-request": self.dev_project}
+
+    def pulls_from(self, environment: str) -> tuple[str, ...]:
+        """Other projects whose images are deployed from there: prod takes dev's."""
+        other = environment == "prod" and self.dev_project != self.prod_project
+        return (self.dev_project,) if other else ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What works, and lends more than it seems to."""
+        who = "Whoever may push a branch can deploy to dev's project, and act as any account in it"
+        fix = f"Set {NAMESPACE}:devProject to a project of its own."
+        if self.dev_project == self.prod_project:
+            return (f"dev and prod are both in {self.dev_project}. {who}, that which deploys prod among them. {fix}",)
+        if self.dev_project == self.project:
+            return (f"The state of every stack is in dev's project {self.project}. {who}. {fix}",)
+        return ()
 
     @property
     def projects(self) -> tuple[str, ...]:
@@ -71,9 +89,12 @@ def load() -> Settings:
     ours = {name.removeprefix(prefix): str(value) for name, value in everything.items() if name.startswith(prefix)}
     gcp = pulumi.Config("gcp")
     try:
-        return parse(ours, project=gcp.get("project") or "", region=gcp.get("region") or "")
+        settings = parse(ours, project=gcp.get("project") or "", region=gcp.get("region") or "")
     except SettingsError as error:
         raise pulumi.RunError(str(error)) from None
+    for warning in settings.warnings:
+        pulumi.log.warn(warning)
+    return settings
 
 
 def _problem(name: str, what: str, value: str, allowed: str) -> Problem:

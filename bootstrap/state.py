@@ -8,10 +8,21 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import kms, storage
 
+from bootstrap.roles import own_state
+
 KEPT_VERSIONS = 50
 KEPT_DAYS = 90
 ROTATION = "7776000s"
 """90 days. Older versions stay enabled: what they sealed is opened with them."""
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Who writes the state of a stack, and reads that of all."""
+
+    member: pulumi.Input[str]
+    stack: str
+    """One that ends with * stands for all that begin so."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +34,7 @@ class StateArgs:
     bucket: str
     labels: Mapping[str, str]
     readers: Mapping[str, pulumi.Input[str]]
-    writers: Mapping[str, pulumi.Input[str]]
+    writers: Mapping[str, Writer]
 
 
 class State(pulumi.ComponentResource):
@@ -62,15 +73,32 @@ class State(pulumi.ComponentResource):
             labels=dict(args.labels),
             opts=kept,
         )
+        writing = {short: writer.member for short, writer in args.writers.items()}
+        # Lists are of the bucket, which a condition on names of objects would refuse: who writes also reads.
+        for short, member in {**args.readers, **writing}.items():
+            storage.BucketIAMMember(
+                f"{name}-bucket-reader-{short}",
+                bucket=bucket.name,
+                role="roles/storage.objectViewer",
+                member=member,
+                opts=child,
+            )
+        for short, writer in args.writers.items():
+            own = own_state(args.bucket, writer.stack)
+            storage.BucketIAMMember(
+                f"{name}-bucket-writer-{short}",
+                bucket=bucket.name,
+                role="roles/storage.objectUser",
+                member=writer.member,
+                condition=storage.BucketIAMMemberConditionArgs(title=own.title, expression=own.expression),
+                opts=child,
+            )
         kinds = (
-            ("reader", args.readers, "roles/storage.objectViewer", "roles/cloudkms.cryptoKeyDecrypter"),
-            ("writer", args.writers, "roles/storage.objectUser", "roles/cloudkms.cryptoKeyEncrypterDecrypter"),
+            ("reader", args.readers, "roles/cloudkms.cryptoKeyDecrypter"),
+            ("writer", writing, "roles/cloudkms.cryptoKeyEncrypterDecrypter"),
         )
-        for kind, members, on_bucket, on_key in kinds:
+        for kind, members, on_key in kinds:
             for short, member in members.items():
-                storage.BucketIAMMember(
-                    f"{name}-bucket-{kind}-{short}", bucket=bucket.name, role=on_bucket, member=member, opts=child
-                )
                 kms.CryptoKeyIAMMember(
                     f"{name}-key-{kind}-{short}", crypto_key_id=key.id, role=on_key, member=member, opts=child
                 )

@@ -23,10 +23,28 @@ def _protected(resource: Resource) -> Iterator[str]:
         yield "forceDestroy is true, so deleting the bucket would delete every checkpoint in it."
 
 
+_NARROWER = (
+    "createdBefore",
+    "customTimeBefore",
+    "daysSinceCustomTime",
+    "daysSinceNoncurrentTime",
+    "matchesPrefixes",
+    "matchesStorageClasses",
+    "matchesSuffixes",
+    "noncurrentTimeBefore",
+    "numNewerVersions",
+    "withState",
+)
+"""Conditions beside the age by which a rule spares some objects."""
+
+
 def _expires(bucket: Resource) -> bool:
-    """Whether the bucket deletes its objects by their age anyway, as that of the build's sources does."""
+    """Whether the bucket deletes all its objects by their age anyway, as that of the build's sources does."""
     return any(
-        read(rule, "action.type") == "Delete" and read(rule, "condition.age") for rule in bucket.items("lifecycleRules")
+        read(rule, "action.type") == "Delete"
+        and read(rule, "condition.age")
+        and all(read(rule, f"condition.{name}") in (None, "", "ANY", 0, []) for name in _NARROWER)
+        for rule in bucket.items("lifecycleRules")
     )
 
 

@@ -12,8 +12,10 @@ from typing import Any
 
 import pulumi
 import pytest
+import yaml
 
-from bootstrap.roles import DEPLOYS, LOOKS
+from bootstrap.roles import DEPLOYS, LOOKS, PULUMI_PROJECT, own_state
+from bootstrap.settings import STACKS
 from policies.rules import RULES
 from policies.rules.rule import Resource
 from tests.infra.conftest import Registered, run
@@ -118,11 +120,18 @@ def expect_account(name: str, shown: str, scope: str, short: str, reader: str) -
         "member": f"{JOBS}/{scope}",
     }
     label = name.removeprefix("deploy-")
-    EXPECTED["gcp:storage/bucketIAMMember:BucketIAMMember", f"state-bucket-{reader}-{label}"] = {
+    EXPECTED["gcp:storage/bucketIAMMember:BucketIAMMember", f"state-bucket-reader-{label}"] = {
         "bucket": STATE,
-        "role": "roles/storage.objectUser" if writes else "roles/storage.objectViewer",
+        "role": "roles/storage.objectViewer",
         "member": member,
     }
+    if writes:
+        EXPECTED["gcp:storage/bucketIAMMember:BucketIAMMember", f"state-bucket-writer-{label}"] = {
+            "bucket": STATE,
+            "role": "roles/storage.objectUser",
+            "member": member,
+            "condition": {"title": "its own state", "expression": own_state(STATE, STACKS[label]).expression},
+        }
     EXPECTED["gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember", f"state-key-{reader}-{label}"] = {
         "cryptoKeyId": KEY,
         "role": "roles/cloudkms.cryptoKeyEncrypterDecrypter" if writes else "roles/cloudkms.cryptoKeyDecrypter",
@@ -167,9 +176,15 @@ for project, role, account in GRANTS:
         "member": f"serviceAccount:{email(account)}",
         **condition,
     }
-EVERYWHERE = ("cloudresourcemanager", "iam", "iamcredentials", "serviceusage")
+EXPECTED["gcp:projects/iAMMember:IAMMember", "deploy-prod-acme-dev-pulls"] = {
+    "project": "acme-dev",
+    "role": "roles/artifactregistry.reader",
+    "member": f"serviceAccount:{email('deploy-prod')}",
+}
+EVERYWHERE = ("cloudkms", "cloudresourcemanager", "iam", "iamcredentials", "serviceusage")
+LOOKED_AT = ("artifactregistry", "logging", "monitoring", "run", "secretmanager")
 SERVICES = [
-    *(("demo-project", api) for api in (*EVERYWHERE, "cloudkms", "storage", "sts")),
+    *(("demo-project", api) for api in (*EVERYWHERE, *LOOKED_AT, "storage", "sts")),
     *((project, api) for project in ("acme-dev", "acme-prod") for api in EVERYWHERE),
 ]
 EXPECTED |= {
@@ -214,6 +229,51 @@ def test_no_account_may_change_accounts_where_that_of_another_project_is(registe
         if grant["role"] == "roles/iam.serviceAccountAdmin":
             assert homes[grant["member"]]["project"] == grant["project"]
     assert homes[f"serviceAccount:{email('deploy-prod')}"]["project"] == "acme-prod"
+
+
+def may_write(environment: str, name: str) -> bool:
+    """Whether the deploy account of that environment may write an object of the state bucket."""
+    condition = own_state(STATE, STACKS[environment]).expression
+    assert re.fullmatch(
+        r"resource\.name\.startsWith\('[^']+'\)( \|\| resource\.name\.startsWith\('[^']+'\)){3}", condition
+    )
+    resource = f"projects/_/buckets/{STATE}/objects/{name}"
+    return any(resource.startswith(beginning) for beginning in re.findall(r"'([^']+)'", condition))
+
+
+@pytest.mark.parametrize(
+    ("stack", "environment"), [("dev", "dev"), ("prod", "prod"), ("pr-1", "pull-request"), ("pr-12", "pull-request")]
+)
+def test_an_account_writes_the_state_of_its_own_stacks_and_of_no_other(stack: str, environment: str) -> None:
+    """Code in the state is run by the stack's next update, with the rights of whoever updates it."""
+    names = [
+        f".pulumi/stacks/gpujob/{stack}.json",
+        f".pulumi/stacks/gpujob/{stack}.json.bak",
+        f".pulumi/history/gpujob/{stack}/{stack}-1.history.json",
+        f".pulumi/backups/gpujob/{stack}/{stack}.1.json",
+        f".pulumi/locks/organization/gpujob/{stack}/1.json",
+    ]
+    for name in names:
+        assert {one for one in ENVIRONMENTS if may_write(one, name)} == {environment}, name
+
+
+@pytest.mark.parametrize(
+    "name", [".pulumi/meta.yaml", ".pulumi/stacks/other/dev.json", ".pulumi/stacks/gpujob/dev-2.json", "dev.json"]
+)
+def test_what_belongs_to_no_stack_of_theirs_no_account_writes(name: str) -> None:
+    assert not any(may_write(environment, name) for environment in ENVIRONMENTS)
+
+
+def test_the_state_is_that_of_this_pulumi_project() -> None:
+    assert yaml.safe_load((TREE / "Pulumi.yaml").read_text())["name"] == PULUMI_PROJECT
+    assert set(STACKS) == set(ENVIRONMENTS)
+
+
+def test_whoever_deploys_an_image_may_read_it(registered: Registered) -> None:
+    """Cloud Run asks that of the deployer, besides of its own agent."""
+    grants = registered.of_type("gcp:projects/iAMMember:IAMMember").values()
+    readers = {one["member"] for one in grants if one["project"] == "acme-dev" and "artifactregistry" in one["role"]}
+    assert {f"serviceAccount:{email(f'deploy-{name}')}" for name in ENVIRONMENTS} <= readers
 
 
 def test_state_and_key_cannot_just_be_deleted(registered: Registered) -> None:

@@ -26,6 +26,16 @@ def test_pull_requests_go_where_dev_is_and_never_where_prod_is() -> None:
     assert settings.environments == {"dev": "acme-dev", "prod": "acme-prod", "pull-request": "acme-dev"}
 
 
+def test_there_is_a_warning_where_a_branch_could_reach_production_or_the_state() -> None:
+    apart = {"devProject": "acme-dev", "prodProject": "acme-prod"}
+    assert parse({**RIGHT, **apart}, **PLACE).warnings == ()
+    (together,) = parse(RIGHT, **PLACE).warnings
+    assert "dev and prod are both in demo-project" in together
+    (with_state,) = parse({**RIGHT, "prodProject": "acme-prod"}, **PLACE).warnings
+    assert "The state of every stack is in dev's project demo-project" in with_state
+    assert all("gpujob-bootstrap:devProject" in warning for warning in (together, with_state))
+
+
 @pytest.mark.parametrize(
     ("change", "key"),
     [

@@ -179,6 +179,8 @@ def one_engine_a_stack(workflow: Workflow) -> Iterator[str]:
             stacks = {str(step["with"]["stack-name"]) for step in uses(job, "pulumi/actions") if "with" in step
                       and "stack-name" in step["with"]}  # fmt: skip
             of_pull_request = "github.event.pull_request.number" in group
+            if whole:
+                yield f"{name}: waits as a whole run, which one whose jobs are all skipped would push out"
             if cancels is not False:
                 yield f"{name}: a deployment could be cut off"
             if not of_pull_request and stacks != {group.removeprefix("deploy-")}:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,11 +15,13 @@ import pytest
 import requests
 import yaml
 
+from bootstrap.roles import own_state
 from localcloud.testing import Cloud, running_cloud
 from localcloud.toolchain.environment import local_environment
 from tests.docs.test_readme_by_hand import copy_of_the_tree
 from tests.workflows.test_workflows import TREE, workflow
 
+BUCKET = "projects/_/buckets/state"
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 
@@ -60,12 +63,15 @@ class Runner:
     def inventory(self) -> list[str]:
         return requests.get(f"{self.cloud.url}/_localcloud/inventory", timeout=30).json()["resources"]
 
+    @property
+    def backend(self) -> Path:
+        return Path(self.environment["PULUMI_BACKEND_URL"].removeprefix("file://"))
+
     def state(self) -> dict[str, tuple[int, bytes]]:
         """Every file and folder of the backend, with its time and content."""
-        folder = Path(self.environment["PULUMI_BACKEND_URL"].removeprefix("file://"))
         return {
             str(path): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
-            for path in sorted(folder.rglob("*"))
+            for path in sorted(self.backend.rglob("*"))
         }
 
 
@@ -139,6 +145,16 @@ def test_prod_takes_the_image_of_dev(runner: Runner) -> None:
     assert image == runner.pulumi("stack", "output", "image", "--stack", "dev").strip()
     runner.pulumi("preview", "--stack", "prod")
 
+    noted = runner.tree / "noted"
+    runner.step("deploy", "dev", "Note what dev runs now", GITHUB_OUTPUT=str(noted))
+    digest = noted.read_text().removeprefix("digest=").strip()
+    noted.unlink()
+    refuse = "Refuse an image that came to dev after this run"
+    runner.step("deploy", "prod", refuse, DIGEST=digest)
+    for other in ("", "sha256:" + "0" * 64):
+        said = runner.step("deploy", "prod", refuse, expect=1, DIGEST=other)
+        assert "::error title=dev has moved on::" in said
+
 
 def test_the_image_that_prod_runs_is_kept_in_devs_repository(runner: Runner) -> None:
     runner.stands_in("gcloud", 'echo "gcloud $*"')
@@ -161,13 +177,22 @@ def test_a_pull_requests_stack_comes_beside_dev_and_goes_without_a_trace(runner:
     (runner.tree / "Pulumi.pr-12.yaml").unlink()
 
     runner.stands_in("gh", "echo CLOSED")
-    look = "Ask of each pull request's stack whether the pull request is open"
+    look = "Ask of each pull request's stack whether the pull request still wants it"
     said = runner.step("drift", "forgotten", look, expect=1)
     assert "pr-12 is still there, its pull request is CLOSED" in said
     runner.stands_in("gh", "echo OPEN")
     runner.step("drift", "forgotten", look)
 
     runner.step("pull-request-stack", "down", "Write the stack's file", **given)
+    lock = runner.backend / ".pulumi" / "locks" / "organization" / "gpujob" / "pr-12" / "of-a-killed-run.json"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.write_text("{}")
+    runner.step("pull-request-stack", "down", "Take off the lock of a run that was cut off", STACK="pr-12")
+    assert not lock.exists()
+    mine = {f"{BUCKET}/objects/{path.relative_to(runner.backend)}" for path in runner.backend.rglob("*pr-12*")}
+    own = tuple(re.findall(r"'([^']+)'", own_state("state", "pr-*").expression))
+    assert mine
+    assert all(f"{name}/".startswith(own) for name in mine), mine
     runner.pulumi("destroy", "--stack", "pr-12", "--yes", "--skip-preview")
     said = runner.step(
         "pull-request-stack", "down", "Look whether anything is left, then forget the stack", STACK="pr-12"

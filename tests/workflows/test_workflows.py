@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -69,6 +72,13 @@ MISTAKES = [
     (rules.one_engine_a_stack, "deploy", "group: deploy-prod", "group: deploy-dev"),
     (rules.one_engine_a_stack, "deploy", "group: deploy-dev", "group: deploy-${{ github.run_id }}"),
     (rules.one_engine_a_stack, "pull-request-stack", "cancel-in-progress: false", "cancel-in-progress: true"),
+    (
+        rules.one_engine_a_stack,
+        "pull-request-stack",
+        "permissions: {}\n",
+        "permissions: {}\n\nconcurrency:\n  group: pull-request-stack-${{ github.event.pull_request.number }}\n"
+        "  cancel-in-progress: false\n",
+    ),
     (rules.ends_in_time, "drift", "    timeout-minutes: 10\n", ""),
 ]
 
@@ -117,6 +127,54 @@ def test_a_preview_has_the_policies_and_comments_with_its_summary() -> None:
     assert preview["policyPacks"] == "policies"
     assert preview["comment-on-pr"] is True
     assert preview["always-include-summary"] is True
+
+
+def look_for_forgotten(folder: Path, *, stacks: str, pull_request: str) -> subprocess.CompletedProcess[str]:
+    """The nightly script; `stacks` and `pull_request` are scripts that stand in for `pulumi` and GitHub's answer."""
+    stand_ins = {
+        "pulumi": stacks,
+        # The last argument is the expression that `gh` would put to its answer.
+        "gh": f'for expression; do :; done; {pull_request} | jq --raw-output "$expression"',
+    }
+    for program, script in stand_ins.items():
+        (folder / program).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / program).chmod(0o755)
+    (step,) = [one for one in workflow("drift").jobs["forgotten"]["steps"] if one.get("name")]
+    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "SECRETS_PROVIDER": "gcpkms://key"}
+    return subprocess.run(
+        ["bash", "-e", "-c", step["run"]], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+@pytest.mark.parametrize(
+    ("pull_request", "wanted"),
+    [
+        ({"state": "OPEN", "labels": [{"name": "bug"}, {"name": "deploy"}]}, True),
+        ({"state": "OPEN", "labels": [{"name": "bug"}]}, False),
+        ({"state": "OPEN", "labels": []}, False),
+        ({"state": "MERGED", "labels": [{"name": "deploy"}]}, False),
+    ],
+)
+def test_a_stack_is_forgotten_when_its_pull_request_is_not_open_or_lost_its_label(
+    tmp_path: Path, pull_request: dict[str, Any], wanted: bool
+) -> None:
+    listed = json.dumps([{"name": "dev"}, {"name": "pr-7"}, {"name": "pr-x"}])
+    done = look_for_forgotten(tmp_path, stacks=f"echo '{listed}'", pull_request=f"echo '{json.dumps(pull_request)}'")
+    assert done.returncode == (0 if wanted else 1), done
+    assert ("pr-7 is still there" in done.stdout) is not wanted
+    assert wanted or "infra.pull_request_stack 7 --secrets-provider 'gcpkms://key'" in done.stdout
+
+
+def test_where_the_stacks_cannot_be_listed_they_are_not_taken_for_none(tmp_path: Path) -> None:
+    assert look_for_forgotten(tmp_path, stacks="exit 3", pull_request="echo '{}'").returncode == 3
+
+
+def test_a_closed_pull_requests_stack_is_unlocked_before_it_is_destroyed() -> None:
+    steps = workflow("pull-request-stack").jobs["down"]["steps"]
+    unlock = [i for i, step in enumerate(steps) if step.get("run", "").startswith("pulumi cancel")]
+    destroy = [i for i, step in enumerate(steps) if step.get("with", {}).get("command") == "destroy"]
+    assert len(unlock) == len(destroy) == 1
+    assert unlock < destroy
 
 
 @pytest.mark.parametrize("name", ["deploy", "pull-request-stack"])
