@@ -25,6 +25,9 @@ def become_the_worker(
             from app.workloads import __path__ as folders
 
             folders.append(str(workloads))
+        from app import shutdown
+
+        shutdown.process = shutdown.Shutdown()  # the parent may have had sessions, and their end
         sys.argv = ["app", *arguments]
         runpy.run_module("app", run_name="__main__")
     finally:

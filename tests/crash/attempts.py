@@ -166,6 +166,7 @@ def _attempt(root: Path, mode: Mode, end: Kill | Stop | None, wires: _Wires, pre
         if mode.shard_bytes:
             writer.SHARD_BYTES = mode.shard_bytes
         prepare()
+        shutdown.process = shutdown.Shutdown()  # the parent may have had sessions, and their end
         shutdown.process.install()
         trial = Trial(root, mode.every_steps, mode.steps, frozen=mode.frozen, options=mode.options)
         trial.shutdown = shutdown.process
