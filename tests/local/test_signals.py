@@ -65,7 +65,7 @@ def entries(tmp_path_factory: pytest.TempPathFactory, jobs_on: Any) -> Entries:
         env = [{"name": name, "value": value} for name, value in variables.items()]
         jobs.create(
             textwrap.dedent(WORKER), container={"env": env}, maxRetries=6, timeout="12s"
-        )  # attempt 0 must come to step 8 in it
+        )
         execution = jobs.run()
         until(lambda: any("step 8/" in line for line in jobs.lines(execution)), "step 8")
         cloud.ask("POST", "preempt")
