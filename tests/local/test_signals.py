@@ -63,9 +63,7 @@ def entries(tmp_path_factory: pytest.TempPathFactory, jobs_on: Any) -> Entries:
     variables = {"PYTHONPATH": str(TREE), "CHECKPOINT_DIR": str(checkpoints)}
     with running_cloud(folder / "state", grace_s=5) as cloud, jobs_on(cloud) as jobs:
         env = [{"name": name, "value": value} for name, value in variables.items()]
-        jobs.create(
-            textwrap.dedent(WORKER), container={"env": env}, maxRetries=6, timeout="12s"
-        )
+        jobs.create(textwrap.dedent(WORKER), container={"env": env}, maxRetries=6, timeout="12s")
         execution = jobs.run()
         until(lambda: any("step 8/" in line for line in jobs.lines(execution)), "step 8")
         cloud.ask("POST", "preempt")
