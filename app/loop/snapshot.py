@@ -99,7 +99,8 @@ class Snapshots:
         blobs = list(found.encoded.blobs)
         staged = sorted(found.exposed + found.lendable)
         views = dict(zip(staged, mover.stage([blobs[index].value for index in staged]), strict=True))
-        now = [index for index in staged if index not in set(lent)]
+        late = set(lent)
+        now = [index for index in staged if index not in late]
         mover.copy_now([views[index] for index in now], [blobs[index].value for index in now])
         mode, loan = Mode.EAGER, None
         if lent:

@@ -90,7 +90,7 @@ class HostWatch:
 
     def look(self) -> None:
         """The copy's part too: the tensor may be written between the copy of that part and of another."""
-        self._different = next((name for name in self._changed()), None)
+        self._different = next(self._changed(), None)
 
     def differs(self) -> str | None:
         return self._different

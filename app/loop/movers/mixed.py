@@ -56,8 +56,10 @@ class MixedMover:
 
     def _split(self, values: Sequence[Any]) -> tuple[list[int], list[int]]:
         """Indices of those in host memory, and of the others."""
-        device = [index for index, value in enumerate(values) if self._is_on_device(value)]
-        return [index for index in range(len(values)) if index not in set(device)], device
+        host, device = list[int](), list[int]()
+        for index, value in enumerate(values):
+            (device if self._is_on_device(value) else host).append(index)
+        return host, device
 
 
 class MixedWatch:
