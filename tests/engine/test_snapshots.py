@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from app.loop import memory, parts
+from app.loop.gate import Gate
 from app.loop.loan import Loan
 from app.loop.movers.host import HostMover
 from app.loop.staging import Staging
@@ -311,7 +312,7 @@ def finish(trial: Trial) -> str:
 
 def test_a_stop_while_the_copy_is_under_way_finishes_that_save(root, monkeypatch, capfd):
     stopped, copying = threading.Event(), threading.Event()
-    copy_late = HostMover.copy_late
+    copy_late, close = HostMover.copy_late, Gate.close
 
     def slow(self: HostMover, views: Any, values: Any) -> None:
         copying.set()
@@ -322,10 +323,14 @@ def test_a_stop_while_the_copy_is_under_way_finishes_that_save(root, monkeypatch
         def body(self, step: int) -> None:
             if step == 5:
                 assert copying.wait(30)
-                threading.Timer(0, stopped.set).start()
             super().body(step)
 
+    def closed(self: Gate[Any]) -> None:
+        close(self)
+        stopped.set()  # no sooner: a copy that ends before the stop has closed the gate lets the step go on
+
     monkeypatch.setattr(HostMover, "copy_late", slow)
+    monkeypatch.setattr(Gate, "close", closed)
     Stopped().run(root, every=5, stop_on=copying, snapshot="deferred")
     assert steps_on(root) == [5]
     (saved,) = [line for line in lines(capfd.readouterr().out) if "save_bytes" in line]
