@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from app import logs
 from app.checkpoint.host_memory import available_bytes
-from app.checkpoint.storage.directory import Medium
+from app.checkpoint.storage.directory import DirectoryStore, Medium
 from app.checkpoint.storage.store import PARALLEL
 
 if TYPE_CHECKING:
@@ -43,4 +43,4 @@ def staging_fits(new_bytes: int, *, on_mount: bool, quiet: bool = False) -> bool
 
 def is_mount(store: Store) -> bool:
     """Whether files that are written there take memory of this container."""
-    return getattr(store, "medium", None) is Medium.MOUNT
+    return isinstance(store, DirectoryStore) and store.medium is Medium.MOUNT

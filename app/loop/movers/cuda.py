@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from app.loop.loan import Versions
-from app.loop.movers.host import ASSUMED_BYTES_PER_S, TELLING_BYTES
+from app.loop.movers.staged import TELLING_BYTES, StagedMover
 from app.loop.staging import Staging, pinned
 
 if TYPE_CHECKING:
@@ -24,20 +24,13 @@ ROW = 1024
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-class CudaMover:
+class CudaMover(StagedMover):
     def __init__(self) -> None:
-        self._staging = Staging(pinned)
+        super().__init__(Staging(pinned))
         self._beside = dict[torch.device, torch.cuda.Stream]()
         self._complete: list[Event] = []
         """Of the last copies and, when tensors are lent, of the program's work before that."""
         self._timed: tuple[torch.cuda.Event, torch.cuda.Event, int] | None = None
-        self._bytes_per_s = ASSUMED_BYTES_PER_S
-
-    def new_bytes(self, values: Sequence[Any]) -> int:
-        return self._staging.new_bytes(values)
-
-    def stage(self, values: Sequence[Any]) -> Sequence[Any]:
-        return self._staging.views(values)
 
     def copy_now(self, views: Sequence[Any], values: Sequence[Any]) -> None:
         """On the training's own stream: in its order, so nothing that follows comes before."""
@@ -83,11 +76,8 @@ class CudaMover:
             self._complete.pop().synchronize()
         if self._timed is not None:
             before, after, size = self._timed
-            self._bytes_per_s = size / max(before.elapsed_time(after) / 1000, 1e-9)
+            self._took(size, before.elapsed_time(after) / 1000)
             self._timed = None
-
-    def expected_s(self, size_bytes: int) -> float:
-        return size_bytes / self._bytes_per_s
 
     def _beside_of(self, device: torch.device) -> torch.cuda.Stream:
         if device not in self._beside:

@@ -10,6 +10,7 @@ import crc32c
 
 from app.checkpoint.shards.copying import copy_long
 from app.loop.loan import Versions
+from app.loop.movers.staged import TELLING_BYTES, StagedMover
 from app.loop.staging import Staging
 
 if TYPE_CHECKING:
@@ -19,22 +20,11 @@ if TYPE_CHECKING:
 
 SHARE = 64
 """A watch sums one part in so many of each tensor. See docs/decisions.md for what that costs the training loop."""
-ASSUMED_BYTES_PER_S = 4e9
-"""Of a copy, before one was measured."""
-TELLING_BYTES = 2**20
-"""The time of smaller copies says nothing about large ones."""
 
 
-class HostMover:
+class HostMover(StagedMover):
     def __init__(self) -> None:
-        self._staging = Staging()
-        self._bytes_per_s = ASSUMED_BYTES_PER_S
-
-    def new_bytes(self, values: Sequence[Any]) -> int:
-        return self._staging.new_bytes(values)
-
-    def stage(self, values: Sequence[Any]) -> Sequence[Any]:
-        return self._staging.views(values)
+        super().__init__(Staging())
 
     def copy_now(self, views: Sequence[Any], values: Sequence[Any]) -> None:
         if not values:
@@ -52,7 +42,7 @@ class HostMover:
                 view[...] = value
         size = sum(value.nbytes for value in values)
         if size >= TELLING_BYTES:
-            self._bytes_per_s = size / max(time.perf_counter() - began, 1e-9)
+            self._took(size, time.perf_counter() - began)
 
     def copy_late(self, views: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
         """`values` are contiguous. Torch's copy would start threads that compete with those of the training."""
@@ -66,9 +56,6 @@ class HostMover:
 
     def arrived(self) -> None:
         """They are when the calls return."""
-
-    def expected_s(self, size_bytes: int) -> float:
-        return size_bytes / self._bytes_per_s
 
 
 class HostWatch:
