@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app import logs
-from app.checkpoint import reader, summed, writer
+from app.checkpoint import checked_document, reader, writer
 from app.checkpoint.manifest import Manifest
 from app.checkpoint.meaning import refuse_senseless
 from app.checkpoint.names import CHECKPOINTS, DONE, LATEST, CheckpointName, checkpoints_among
@@ -97,7 +97,7 @@ class Line:
 
     def finish(self, document: dict[str, Any]) -> None:
         """Mark the whole work as complete. Raises OSError."""
-        self.store.replace(DONE, summed.encode(document))
+        self.store.replace(DONE, checked_document.encode(document))
 
     def _after_commit(self, name: CheckpointName) -> None:
         """Hint and pruning: the checkpoint is durable already, so trouble here is told and survived."""
@@ -132,7 +132,7 @@ def finished(store: Store) -> dict[str, Any] | None:
     done = document(store, DONE, _DONE_KINDS)
     if done is None:
         return None
-    if not summed.is_unchanged(done):
+    if not checked_document.is_unchanged(done):
         logs.warning(f"{DONE} is not as it was written: not believed.")
         return None
     if any(name.step >= done["step"] for name in checkpoints_among(store.list(CHECKPOINTS))):

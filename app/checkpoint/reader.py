@@ -71,12 +71,12 @@ def _load(store: Store, name: CheckpointName, into: Into | None, ahead: Ahead | 
     table, extents = sensibly(lambda: understood(manifest))
     given = into(head, table) if into else {}
     targets = {
-        line: target
-        for line, place in enumerate(table.places if given else ())
+        row: target
+        for row, place in enumerate(table.places if given else ())
         if (target := given.get(place.path)) is not None and values.can_be_filled(target, place)
     }
     homes = stripes.read_all(store, head.shards, extents, targets, ahead)
-    found: dict[int, Any] = {line: target.detach() for line, target in targets.items()}
+    found: dict[int, Any] = {row: target.detach() for row, target in targets.items()}
 
     def value(index: int) -> Any:
         value = found.get(index)  # a tensor that occurs twice in the tree is one tensor again
@@ -132,7 +132,7 @@ def sensibly(action: Callable[[], T]) -> T:
 
 
 def understood(manifest: Manifest) -> tuple[Table, list[list[Extent]]]:
-    """The table, and the lines with bytes by shard; they begin where they do in the shard's data section."""
+    """The table, and the rows with bytes by shard; they begin where they do in the shard's data section."""
     table = Table.decode(manifest.table, manifest.format)
     shards: list[list[Extent]] = [[] for _ in manifest.head.shards]
     for index, place in enumerate(table.places):

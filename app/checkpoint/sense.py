@@ -25,35 +25,35 @@ _NORESERVE = 0x4000
 def of(manifest: Manifest) -> list[list[Extent]]:
     """What lies in each of its shards. Needs torch or numpy, as the state does. Raises Damaged, Unsupported."""
     table, extents = reader.sensibly(lambda: reader.understood(manifest))
-    for shard, lines in zip(manifest.head.shards, extents, strict=True):
-        _refuse_beyond(shard, lines, 0, 0)  # before memory is asked for, even if it is never touched
+    for shard, rows in zip(manifest.head.shards, extents, strict=True):
+        _refuse_beyond(shard, rows, 0, 0)  # before memory is asked for, even if it is never touched
     reader.sensibly(lambda: _decode(table.tree, _stand_ins(table, extents)))
     return extents
 
 
-def refuse_misplaced(shard: Shard, lines: Sequence[Extent], length: bytes) -> None:
+def refuse_misplaced(shard: Shard, rows: Sequence[Extent], length: bytes) -> None:
     """`length`: the first bytes of the shard, which say where its data section begins. Raises Damaged."""
     try:
         (header_bytes,) = LENGTH.unpack(length)
     except struct.error as error:
         raise Damaged(f"shard {shard.name} is not as its manifest says: {error}") from error
-    _refuse_beyond(shard, lines, LENGTH.size + header_bytes, LENGTH.size)
+    _refuse_beyond(shard, rows, LENGTH.size + header_bytes, LENGTH.size)
 
 
-def _refuse_beyond(shard: Shard, lines: Sequence[Extent], data: int, at: int) -> None:
+def _refuse_beyond(shard: Shard, rows: Sequence[Extent], data: int, at: int) -> None:
     """As the reader's plan of a shard does (shard_plan.py)."""
-    for begin, size, line in sorted(lines):
+    for begin, size, row in sorted(rows):
         if data + begin < at or data + begin + size > shard.size_bytes:
             raise Damaged(
-                f"shard {shard.name} is not as its manifest says: line {line} of the table overlaps another or ends "
+                f"shard {shard.name} is not as its manifest says: row {row} of the table overlaps another or ends "
                 "behind its shard"
             )
         at = data + begin + size
 
 
 def _stand_ins(table: Table, extents: Sequence[Sequence[Extent]]) -> Callable[[int], Any]:
-    """A tensor or array for each line, all over the same memory, which nobody touches; alike ones are one."""
-    most = max((extent.size for lines in extents for extent in lines), default=1)
+    """A tensor or array for each row, all over the same memory, which nobody touches; alike ones are one."""
+    most = max((extent.size for rows in extents for extent in rows), default=1)
     memory = mmap.mmap(-1, most, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
     made = dict[tuple[object, ...], Any]()
 

@@ -10,7 +10,7 @@ import mmap
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from app.checkpoint.shards.safetensors_file import LINE_BYTES
+from app.checkpoint.shards.safetensors_file import ALIGNMENT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,7 +83,7 @@ def needed_bytes(values: Sequence[Any]) -> int:
 
 
 def _padded(size_bytes: int) -> int:
-    return -(-size_bytes // LINE_BYTES) * LINE_BYTES
+    return -(-size_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
 def _view(memory: torch.Tensor, value: Any) -> Any:

@@ -26,15 +26,6 @@ if TYPE_CHECKING:
     from app.checkpoint.manifest import Manifest
     from app.checkpoint.table import Place as TensorPlace
 
-DTYPES = {
-    "float64": ("F64", 8), "float32": ("F32", 4), "float16": ("F16", 2), "bfloat16": ("BF16", 2), "int64": ("I64", 8),
-    "int32": ("I32", 4), "int16": ("I16", 2), "int8": ("I8", 1), "uint8": ("U8", 1), "uint16": ("U16", 2),
-    "uint32": ("U32", 4), "uint64": ("U64", 8), "bool": ("BOOL", 1), "complex64": ("C64", 8),
-    "float8_e4m3fn": ("F8_E4M3", 1), "float8_e5m2": ("F8_E5M2", 1), "float8_e4m3fnuz": ("F8_E4M3FNUZ", 1),
-    "float8_e5m2fnuz": ("F8_E5M2FNUZ", 1),
-}  # fmt: skip
-"""torch's name -> the format's word and bytes an element: what `safetensors.torch.load_file` reads."""
-
 
 @dataclass(frozen=True)
 class Weight:
@@ -129,6 +120,8 @@ def entries(node: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _laid_out(found: list[tuple[tuple[str, ...], TensorPlace]], checkpoint: str) -> list[Weight]:
+    from app.checkpoint.shards.safetensors_file import DTYPES
+
     weights, begin = list[Weight](), 0
     for names, place in found:
         if place.dtype not in DTYPES:
@@ -143,7 +136,7 @@ def _laid_out(found: list[tuple[tuple[str, ...], TensorPlace]], checkpoint: str)
 
 
 def _header(manifest: Manifest, weights: list[Weight]) -> bytes:
-    from app.checkpoint.shards.safetensors_file import LENGTH
+    from app.checkpoint.shards.safetensors_file import DTYPES, LENGTH
 
     tied = {name: weight.name for weight in weights for name in weight.also}
     told = {"format": "pt", "checkpoint": manifest.head.name, "step": str(manifest.head.step)}

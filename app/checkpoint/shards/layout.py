@@ -99,7 +99,7 @@ def layout(state: Encoded, before: Layout | None = None, shard_bytes: int = SHAR
 
     def odd(index: int) -> bool:
         """Those come last, and so make no other lie askew."""
-        return sizes[index] % safetensors_file.LINE_BYTES != 0
+        return sizes[index] % safetensors_file.ALIGNMENT_BYTES != 0
 
     for indices, still in ((moving, False), (sorted(frozen), True)):
         of_these = [sizes[index] for index in indices]

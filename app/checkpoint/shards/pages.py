@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 from contextlib import suppress
 
-from app.checkpoint.shards.safetensors_file import LINE_BYTES
+from app.checkpoint.shards.safetensors_file import ALIGNMENT_BYTES
 
 HUGE_BYTES = 2 * 2**20
 ARENA_BYTES = 4 * HUGE_BYTES
@@ -46,13 +46,13 @@ class Arena:
 
     def take(self, size_bytes: int, like: int = 0) -> tuple[mmap.mmap, int]:
         """Mapping and offset of `size_bytes`, which begin as far behind a multiple of 64 as `like` does."""
-        shift = like % LINE_BYTES
+        shift = like % ALIGNMENT_BYTES
         if size_bytes >= HUGE_BYTES:
             self._left -= size_bytes
             return fresh(size_bytes + shift), shift
-        begin = -(-self._used // LINE_BYTES) * LINE_BYTES + shift
+        begin = -(-self._used // ALIGNMENT_BYTES) * ALIGNMENT_BYTES + shift
         if self._pages is None or begin + size_bytes > len(self._pages):
-            self._pages = fresh(max(size_bytes + shift, min(ARENA_BYTES, self._left + 2 * LINE_BYTES)))
+            self._pages = fresh(max(size_bytes + shift, min(ARENA_BYTES, self._left + 2 * ALIGNMENT_BYTES)))
             begin = shift
         self._used = begin + size_bytes
         self._left -= size_bytes

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from app.checkpoint.shards import pages, values
 from app.checkpoint.shards.copying import address_of
-from app.checkpoint.shards.safetensors_file import LINE_BYTES
+from app.checkpoint.shards.safetensors_file import ALIGNMENT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,12 +21,12 @@ SMALL_BYTES = 2**15
 
 
 class Extent(NamedTuple):
-    """The bytes of one line of the table."""
+    """The bytes of one row of the table."""
 
     begin: int
     """In the shard's data section."""
     size: int
-    line: int
+    row: int
     """Of the table."""
 
 
@@ -46,11 +46,11 @@ class Piece(NamedTuple):
 
 
 Homes = dict[int, "tuple[mmap, int]"]
-"""Line of the table -> the mapping that holds its bytes, and where in it."""
+"""Row of the table -> the mapping that holds its bytes, and where in it."""
 
 
 class Planner:
-    """One shard's. `targets`: existing tensors by line of the table; all others get fresh memory.
+    """One shard's. `targets`: existing tensors by row of the table; all others get fresh memory.
 
     With ten thousand tensors a microsecond for each is as long as reading all of them takes: hence the bare loops.
     """
@@ -68,37 +68,37 @@ class Planner:
 
         Raises ValueError for extents that overlap or end behind it.
         """
-        self._arena = pages.Arena(sum(extent.size for extent in extents) + LINE_BYTES * len(extents))
+        self._arena = pages.Arena(sum(extent.size for extent in extents) + ALIGNMENT_BYTES * len(extents))
         at, block = begin, list[tuple[int, int, int]]()
-        for begins, size, line in sorted(extents):
+        for begins, size, row in sorted(extents):
             first = data + begins
             last = first + size
             if first < at or last > end:
-                raise ValueError(f"line {line} of the table overlaps another or ends behind its shard")
+                raise ValueError(f"row {row} of the table overlaps another or ends behind its shard")
             if block and (first > at or size >= SMALL_BYTES or last - block[0][0] > PIECE_BYTES):
                 self._small(block, at)
                 block = []
             if first > at:
                 self._pass(at, first)
             if size >= SMALL_BYTES:
-                self._large(first, size, line)
+                self._large(first, size, row)
             else:
-                block.append((first, size, line))
+                block.append((first, size, row))
             at = last
         if block:
             self._small(block, at)
         self._pass(at, end)
 
-    def _large(self, first: int, size: int, line: int) -> None:
-        target = self._targets.get(line)
+    def _large(self, first: int, size: int, row: int) -> None:
+        target = self._targets.get(row)
         if target is not None:
             memory = values.memory_of(target)
-        elif self._ready is not None and first % LINE_BYTES == 0:
-            self.homes[line] = self._ready, first
+        elif self._ready is not None and first % ALIGNMENT_BYTES == 0:
+            self.homes[row] = self._ready, first
             return
         else:
             mapping, begin = self._arena.take(size)
-            self.homes[line] = mapping, begin
+            self.homes[row] = mapping, begin
             memory = memoryview(mapping)[begin : begin + size]
         for begin in range(0, size, PIECE_BYTES):
             part = memory[begin : begin + PIECE_BYTES]
@@ -109,26 +109,26 @@ class Planner:
         begin, targets, homes = block[0][0], self._targets, self.homes
         fresh = [extent for extent in block if extent[2] not in targets] if targets else block
         scattered = (
-            [(first - begin, size, targets[line].data_ptr()) for first, size, line in block if line in targets]
+            [(first - begin, size, targets[row].data_ptr()) for first, size, row in block if row in targets]
             if targets
             else []
         )
         memory = None
-        if fresh and not any(first % LINE_BYTES for first, _, _ in fresh):
+        if fresh and not any(first % ALIGNMENT_BYTES for first, _, _ in fresh):
             mapping, at = self._arena.take(end - begin, like=begin)
             memory = memoryview(mapping)[at : at + end - begin]
-            homes.update({line: (mapping, at + first - begin) for first, _, line in fresh})
+            homes.update({row: (mapping, at + first - begin) for first, _, row in fresh})
         elif fresh:
-            mapping, at = self._arena.take(end - begin + LINE_BYTES * len(fresh))
+            mapping, at = self._arena.take(end - begin + ALIGNMENT_BYTES * len(fresh))
             base = address_of(mapping)
-            for first, size, line in fresh:
-                homes[line] = mapping, at
+            for first, size, row in fresh:
+                homes[row] = mapping, at
                 scattered.append((first - begin, size, base + at))
-                at = (at + size + LINE_BYTES - 1) // LINE_BYTES * LINE_BYTES
+                at = (at + size + ALIGNMENT_BYTES - 1) // ALIGNMENT_BYTES * ALIGNMENT_BYTES
         self.pieces.append(Piece(begin, end - begin, memory, scattered))
 
     def _pass(self, begin: int, end: int) -> None:
-        """The header, and what belongs to no line of this table: read because the checksum is over it as well."""
+        """The header, and what belongs to no row of this table: read because the checksum is over it as well."""
         if self._ready is None:
             for at in range(begin, end, PIECE_BYTES):
                 self.pieces.append(Piece(at, min(PIECE_BYTES, end - at), None))

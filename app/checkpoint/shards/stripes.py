@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, ParamSpec, Protocol, TypeVar
 import crc32c
 
 from app.checkpoint.manifest import Damaged
-from app.checkpoint.shards import checksums
+from app.checkpoint.shards.crc32c_combine import combine
 from app.checkpoint.shards.safetensors_file import LENGTH
 from app.checkpoint.shards.shard_plan import Planner
 from app.checkpoint.shards.shard_reading import copy_pieces, opened, read_exactly, read_pieces, refuse_other_bytes
@@ -80,27 +80,27 @@ class _Pass:
     pool: ThreadPoolExecutor | None
 
     def read(self, shards: Sequence[Shard], extents: Sequence[Sequence[Extent]]) -> Homes:
-        begun = [self._begin(self._shard, shard, lines) for shard, lines in zip(shards, extents, strict=True)]
+        begun = [self._begin(self._shard, shard, rows) for shard, rows in zip(shards, extents, strict=True)]
         homes: Homes = {}
         for shard, each in zip(shards, begun, strict=True):
             found, parts = each.result()
             homes |= found
-            checksum = checksums.combine((part.result(), length) for part, length in parts)
+            checksum = combine((part.result(), length) for part, length in parts)
             if parts:
                 refuse_other_bytes(shard, checksum)
         return homes
 
-    def _shard(self, shard: Shard, lines: Sequence[Extent]) -> tuple[Homes, list[_Part]]:
+    def _shard(self, shard: Shard, rows: Sequence[Extent]) -> tuple[Homes, list[_Part]]:
         """Where fresh tensors lie, and the parts in order; no parts where all was verified before."""
         ready = self.ahead.take(shard) if self.ahead else None
         if ready is not None:
-            planned = _planned(shard, lines, ready[: LENGTH.size], self.targets, ready)
+            planned = _planned(shard, rows, ready[: LENGTH.size], self.targets, ready)
             copy_pieces(ready, planned.pieces)
             return planned.homes, []
         with opened(self.store, shard) as file:
             length = bytearray(min(LENGTH.size, shard.size_bytes))
             read_exactly(file, memoryview(length), shard)
-            planned = _planned(shard, lines, bytes(length), self.targets, None)
+            planned = _planned(shard, rows, bytes(length), self.targets, None)
             first, *others = _divided(planned.pieces, self.stripe_bytes if _is_on_a_file_system(file) else None)
             following = [(self._begin(self._stripe, shard, stripe), _bytes(stripe)) for stripe in others]
             begun = Future[int]()
@@ -121,13 +121,13 @@ class _Pass:
 
 
 def _planned(
-    shard: Shard, lines: Sequence[Extent], length: bytes, targets: Mapping[int, torch.Tensor], ready: mmap | None
+    shard: Shard, rows: Sequence[Extent], length: bytes, targets: Mapping[int, torch.Tensor], ready: mmap | None
 ) -> Planner:
     """What follows the header's length."""
     try:
         data = LENGTH.size + LENGTH.unpack(length)[0]
         planner = Planner(targets, ready)
-        planner.plan(lines, data, len(length), shard.size_bytes)
+        planner.plan(rows, data, len(length), shard.size_bytes)
     except (ValueError, struct.error) as error:
         raise Damaged(f"shard {shard.name} is not as its manifest says: {error}") from error
     return planner

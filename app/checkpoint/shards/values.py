@@ -1,4 +1,4 @@
-"""What a line of the table means: how many bytes it has, and the tensor or array over memory that holds them."""
+"""What a row of the table means: how many bytes it has, and the tensor or array over memory that holds them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from app.checkpoint.manifest import Unsupported
-from app.checkpoint.shards.safetensors_file import LINE_BYTES
+from app.checkpoint.shards.safetensors_file import ALIGNMENT_BYTES
 from app.checkpoint.state import kinds
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def over(place: Place, memory: mmap, begin: int) -> Any:
     import torch
 
     dtype, count = _torch_dtype(place.dtype), math.prod(place.shape)
-    if begin % LINE_BYTES:  # the last bits of a dot product may depend on it (likely, not isolated)
+    if begin % ALIGNMENT_BYTES:  # the last bits of a dot product may depend on it (likely, not isolated)
         raw = torch.frombuffer(memory, dtype=torch.uint8, count=count * dtype.itemsize, offset=begin)
         return raw.clone().view(dtype).view(place.shape)
     flat = torch.frombuffer(memory, dtype=dtype, count=count, offset=begin)

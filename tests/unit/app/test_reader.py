@@ -14,7 +14,8 @@ import torch
 from app.checkpoint import codec, reader
 from app.checkpoint.manifest import Damaged
 from app.checkpoint.names import Attempt, CheckpointName
-from app.checkpoint.shards import checksums, shard_plan, stripes
+from app.checkpoint.shards import shard_plan, stripes
+from app.checkpoint.shards.crc32c_combine import combine
 from app.checkpoint.shards.shard_plan import Extent, Planner
 from app.checkpoint.storage.directory import DirectoryStore
 from app.checkpoint.storage.patience import StoreUnavailable
@@ -236,7 +237,7 @@ def test_the_checksum_of_a_whole_is_that_of_its_parts_put_together():
     for count in range(6):
         cuts = sorted(draw.randrange(len(content)) for _ in range(count))
         parts = [content[a:b] for a, b in zip([0, *cuts], [*cuts, len(content)], strict=True)]
-        assert checksums.combine((crc32c.crc32c(part), len(part)) for part in parts) == crc32c.crc32c(content)
+        assert combine((crc32c.crc32c(part), len(part)) for part in parts) == crc32c.crc32c(content)
 
 
 def test_a_state_of_another_attempt_under_the_same_step_is_not_mistaken(line):

@@ -14,6 +14,7 @@ from torch import nn
 
 from app.checkpoint import writer
 from app.checkpoint.names import CheckpointName
+from app.checkpoint.shards import safetensors_file
 from app.checkpoint.trees.tree import commit_tree
 from ops.checkpoints import exporting
 from tests.unit.ops.checkpoint_lines import ORIGIN, commit, files_of, flip, gpujob, line_at, said
@@ -85,10 +86,10 @@ def test_every_dtype_of_the_reader_comes_out_as_itself(path, tmp_path, dtype):
 
 
 def test_the_dtypes_known_are_those_of_the_reader():
-    known = {word: getattr(torch, name) for name, (word, _) in exporting.DTYPES.items()}
+    known = {word: getattr(torch, name) for name, (word, _) in safetensors_file.DTYPES.items()}
     assert known == {word: dtype for word, dtype in _TYPES.items() if word in known}
     assert set(_TYPES) <= set(known)
-    assert all(getattr(torch, name).itemsize == size for name, (_, size) in exporting.DTYPES.items())
+    assert all(getattr(torch, name).itemsize == size for name, (_, size) in safetensors_file.DTYPES.items())
 
 
 def test_a_dtype_without_a_word_is_refused_by_name(path, tmp_path):
