@@ -22,6 +22,9 @@ TIMEOUT_CEILING_S = 168 * 3600
 """What Cloud Run allows any task."""
 GPU_TIMEOUT_PREVIEW_S = 12 * 3600
 """The longest attempt with a GPU that Google's pages mention (preview)."""
+REGISTRIES = r"([a-z0-9-]+-)?docker\.pkg\.dev|([a-z0-9-]+\.)?gcr\.io|docker\.io"
+"""The hosts that Cloud Run's own refusal names: "host is one of [region.]gcr.io, [region-]docker.pkg.dev or docker.io".
+It would come when the job is created, after everything else."""
 DISK_QUOTA_GIB = 10
 """Ephemeral disk of one instance without further quota."""
 LIKELY = 0.95
@@ -142,15 +145,28 @@ def _job(settings: Settings) -> list[Problem]:
         problems.append(
             problem_with("parallelism", what, f"{NAMESPACE}:parallelism: {settings.task_count}", "1 to taskCount")
         )
-    if settings.image and not re.fullmatch(r"[a-z0-9.:-]+(/[a-z0-9._-]+)+@sha256:[0-9a-f]{64}", settings.image):
-        what = f"{settings.image!r} does not name one image for ever: a tag can be moved, a digest cannot"
-        paste = f"{NAMESPACE}:image: {settings.image.split('@')[0].split(':')[0]}@sha256:<64 hex digits>"
-        problems.append(problem_with("image", what, paste))
+    problems += _image(settings.image)
     if settings.soft_delete_seconds != 0 and not 604_800 <= settings.soft_delete_seconds <= 7_776_000:
         problems.append(problem_with("softDeleteSeconds", f"{settings.soft_delete_seconds} is out of range"))
     if settings.bucket_role not in ("roles/storage.objectUser", "roles/storage.objectAdmin"):
         problems.append(problem_with("bucketRole", f"{settings.bucket_role!r} is not a role that the job needs"))
     return problems
+
+
+def _image(image: str) -> list[Problem]:
+    """An image that stays what it is, in a registry from which Cloud Run pulls."""
+    if not image:
+        return []
+    if not re.fullmatch(r"[a-z0-9.:-]+(/[a-z0-9._-]+)+@sha256:[0-9a-f]{64}", image):
+        what = f"{image!r} does not name one image for ever: a tag can be moved, a digest cannot"
+        paste = f"{NAMESPACE}:image: {image.split('@')[0].split(':')[0]}@sha256:<64 hex digits>"
+        return [problem_with("image", what, paste)]
+    host, _, path = image.partition("/")
+    if not re.fullmatch(REGISTRIES, host):
+        what = f"{host!r} is not a registry from which Cloud Run pulls"
+        paste = f"{NAMESPACE}:image: REGION-docker.pkg.dev/PROJECT/REMOTE-REPOSITORY/{path}"
+        return [problem_with("image", what, paste)]
+    return []
 
 
 def _warnings(settings: Settings) -> list[str]:

@@ -39,7 +39,9 @@ class RehearsalCloud:
     @contextmanager
     def running(self) -> Generator[None]:
         """Start it, and stop it whatever the body does."""
-        self._gpujob("local", "start", "--port", self._port, "--state", str(self._state))
+        # Relative, so that the line can be pasted in any checkout; commands run in the tree.
+        state = self._state.relative_to(self._tree)
+        self._gpujob("local", "start", "--port", self._port, "--state", str(state))
         try:
             yield
         finally:

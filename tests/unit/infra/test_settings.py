@@ -79,6 +79,33 @@ REFUSED = [
         ["gpujob:image", ":latest", "a tag can be moved", "pkg.dev/p/gpujob/worker@sha256:"],
     ),
     ("an image without a host", {"image": f"worker@{DIGEST}"}, ["gpujob:image"]),
+    *(
+        (
+            f"an image from {host}",
+            {"image": f"{host}/team/worker@{DIGEST}"},
+            [
+                "gpujob:image",
+                f"'{host}'",
+                "[REGION-]docker.pkg.dev",
+                "[REGION.]gcr.io",
+                "docker.io",
+                "remote repository",
+            ],
+        )
+        for host in (
+            "ghcr.io",
+            "quay.io",
+            "registry.example.com:5000",
+            "library",
+            "docker.n8n.io",
+            "eugcr.io",
+            "a.b.gcr.io",
+            "europe-west4-docker.pkg.dev.example.com",
+            "example.com",
+            "docker.pkg.github.com",
+            "docker.io:443",
+        )
+    ),
     ("a label in upper case", {"labels": {"Team": "a"}}, ["gpujob:labels", "'Team'", "a-z"]),
     ("a label value with a space", {"labels": {"team": "a b"}}, ["gpujob:labels", "team: 'a b'"]),
     ("a label that is too long", {"labels": {"team": "a" * 64}}, ["gpujob:labels"]),

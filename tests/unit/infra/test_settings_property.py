@@ -50,7 +50,13 @@ VALUES = {
     "disposable": st.sampled_from(["true", "false", "True", ""]),
     "softDeleteSeconds": st.sampled_from(["0", "1", "604800", "7776000", "7776001", "x"]),
     "mountPath": PATH,
-    "image": st.sampled_from(["", "a.b/c@sha256:" + "0" * 64, "a.b/c:latest", "a.b/c@sha256:00"]),
+    "image": st.builds(
+        "{}{}".format,
+        st.sampled_from(
+            ["a.b/c", "docker.io/a/b", "gcr.io/p/i", "eu.gcr.io/p/i", "us-docker.pkg.dev/p/r/i", "ghcr.io/a"]
+        ),
+        st.sampled_from(["@sha256:" + "0" * 64, "@sha256:00", ":latest", ""]),
+    ),
     "env": MAP.map(json.dumps),
     "labels": MAP.map(json.dumps),
     "secrets": st.dictionaries(st.one_of(NAME, st.sampled_from(["TOKEN", "PORT"])), SECRET, max_size=2).map(json.dumps),
@@ -103,6 +109,7 @@ def refusals_of_the_live_api(stack: Settings) -> list[str]:
         "key": not args.kms_key or f"/locations/{stack.region}/" in args.kms_key,
         "exposure": not stack.max_exposure_usd or stack.exposure.usd <= float(stack.max_exposure_usd),
         "image": not stack.image or "@sha256:" in stack.image,
+        "registry": re.match(r"$|([a-z]+\.)?gcr\.io/|([a-z]+-)?docker\.pkg\.dev/|docker\.io/", stack.image),
     }
     return [name for name, kept in rules.items() if not kept]
 

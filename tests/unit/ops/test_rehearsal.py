@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from ops.rehearsal.attempts import Attempt, attempts_of
+from ops.rehearsal.cloud import RehearsalCloud
 from ops.rehearsal.report import Rehearsal, write
 from ops.rehearsal.stack import resource_changes, write_local_config
 
@@ -103,3 +104,15 @@ def test_changes_are_read_from_the_last_summary_of_an_event_log(tmp_path: Path) 
     events = [{"resOutputsEvent": {}}, {"summaryEvent": {"resourceChanges": {"create": 3, "same": 1}}}]
     log.write_text("\n".join(json.dumps(event) for event in events))
     assert resource_changes(log) == {"create": 3, "same": 1}
+
+
+def test_the_local_cloud_is_started_by_a_line_that_can_be_pasted_in_any_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the README shows it: nothing of this machine's folders is in it."""
+    shown: list[list[str]] = []
+    monkeypatch.setattr("ops.rehearsal.cloud.run", lambda command, **_: shown.append(command))
+    with RehearsalCloud(tmp_path, 8790, tmp_path / "build" / "rehearsal" / "cloud", {}).running():
+        pass
+    assert shown[0][-2:] == ["--state", "build/rehearsal/cloud"]
+    assert str(tmp_path) not in str(shown)
