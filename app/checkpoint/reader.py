@@ -18,7 +18,7 @@ from app.checkpoint.names import CHECKPOINTS, checkpoints_among
 from app.checkpoint.shards import stripes, values
 from app.checkpoint.shards.shard_plan import Extent
 from app.checkpoint.storage.patience import MISPLACED
-from app.checkpoint.storage.store import read
+from app.checkpoint.storage.store import TooLarge, read
 from app.checkpoint.table import Table
 from app.contract import Refusal
 
@@ -90,7 +90,10 @@ def _load(store: Store, name: CheckpointName, into: Into | None, ahead: Ahead | 
 
 def read_manifest(store: Store, name: CheckpointName) -> Manifest:
     """The verified manifest; shards are not looked at. Raises as `load`."""
-    manifest = Manifest.decode(read(store, name.manifest))
+    try:
+        manifest = Manifest.decode(read(store, name.manifest))
+    except TooLarge as error:
+        raise Damaged(str(error)) from error
     head = manifest.head
     if (head.name, head.step, head.attempt) != (str(name), name.step, str(name.attempt)):
         raise Damaged(f"it is the manifest of {head.name[:80]}, step {head.step}, attempt {head.attempt[:80]}")

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import crc32c
 
 from app.checkpoint import collector, epochs
+from app.checkpoint.codec import Unsavable
 from app.checkpoint.manifest import Head, Manifest, Shard
 from app.checkpoint.shards import blocks, frozen
 from app.checkpoint.shards.frozen import BY_STORE, SIZE_ONLY, Known, Vanished, WrittenShard
 from app.checkpoint.shards.layout import SHARD_BYTES, Layout, ShardPlan, blobs_of, layout
-from app.checkpoint.storage.store import PARALLEL
+from app.checkpoint.storage.store import MANIFEST_BYTES, PARALLEL
 from app.checkpoint.table import join
 from app.clock import now_rfc3339
 
@@ -109,7 +110,7 @@ def publish(
     before_publish: Callable[[], None],
     files: int | None = None,
 ) -> Manifest:
-    """Announce what `written` holds; `files` of it if it is a directory tree. Raises OSError, Superseded."""
+    """Announce what `written` holds; `files` of it if it is a directory tree. Raises OSError, Superseded, Unsavable."""
     head = Head(
         name=str(name),
         step=name.step,
@@ -123,13 +124,19 @@ def publish(
         files=files,
     )
     manifest = Manifest(head, table)
+    content = manifest.encode()
+    if len(content) > MANIFEST_BYTES:
+        raise Unsavable(
+            f"the state: its manifest would have {len(content):,} bytes, and none is read that has more than "
+            f"{MANIFEST_BYTES:,}. Give the session fewer values: large lists of numbers as one tensor each."
+        )
 
     def last_look() -> None:
         epochs.refuse_if_superseded(store, name.attempt)
         before_publish()
 
     try:
-        store.publish(name.manifest, manifest.encode(), last_look)
+        store.publish(name.manifest, content, last_look)
     except FileNotFoundError:  # what was laid ready is gone: a newer attempt does that, after it announced itself
         epochs.refuse_if_superseded(store, name.attempt)
         raise

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from app.loop.program import Program
 
+MOST_BYTES = 2**20
+"""As JSON. The documents that carry it are not read when they are many times larger (storage/store.py)."""
+
 
 def as_json(identity: Mapping[str, Any]) -> dict[str, Any]:
     """As a manifest gives it back. Raises ValueError, naming the key, for what JSON turns into something else."""
@@ -30,6 +33,11 @@ def as_json(identity: Mapping[str, Any]) -> dict[str, Any]:
                 "dicts of them with text as keys: str(path), list(shape)."
             )
         found[key] = came_back[1]
+    if (size := len(json.dumps(found))) > MOST_BYTES:
+        raise ValueError(
+            f"identity has {size:,} bytes as JSON; every checkpoint carries it, and it may have {MOST_BYTES:,}. "
+            "Give a digest of what is large."
+        )
     return found
 
 

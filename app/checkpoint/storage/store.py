@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
+
+from app import logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -15,6 +18,15 @@ STAGED = ".staging/"
 
 PARALLEL = 4
 """So many objects of a line are written, or read, at once: a bucket mount keeps a fifth open file in memory."""
+
+DOCUMENT_BYTES = 16 * 2**20
+"""A larger document was not written by us: hints, records and the ledger have a few hundred bytes."""
+MANIFEST_BYTES = 2**29
+"""And so for a manifest, which has about a hundred bytes a tensor."""
+
+
+class TooLarge(ValueError):  # noqa: N818
+    """An object that holds more than any of its kind, and is not taken into memory."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +97,13 @@ class Store(Protocol):
         ...
 
 
-def read(store: Store, name: str) -> bytes:
-    """The whole of a small object."""
+def read(store: Store, name: str, most_bytes: int = MANIFEST_BYTES) -> bytes:
+    """The whole of a small object. Its size is asked first: raises TooLarge. OSError as the store."""
     with store.open(name) as file:
+        size = file.seek(0, os.SEEK_END)
+        if size > most_bytes:
+            raise TooLarge(f"it holds {size:,} bytes, and none of its kind has more than {most_bytes:,}")
+        file.seek(0)
         return file.read()
 
 
@@ -98,7 +114,10 @@ Kinds = Mapping[str, tuple[type, ...]]
 def document(store: Store, name: str, kinds: Kinds) -> dict[str, Any] | None:
     """A small JSON document; None when it is absent, torn, or a field is not of its kind. Raises OSError."""
     try:
-        return fields_of(json.loads(read(store, name)), kinds)
+        return fields_of(json.loads(read(store, name, DOCUMENT_BYTES)), kinds)
+    except TooLarge as error:
+        logs.warning(f"{name} is not believed: {error}.")
+        return None
     except (FileNotFoundError, ValueError, RecursionError):
         return None
 

@@ -172,3 +172,8 @@ def test_an_identity_that_json_gives_back_is_taken():
     assert as_json(identity) == identity
     with pytest.raises(ValueError, match=r"identity\[1\]"):
         as_json({1: 2})  # type: ignore[dict-item]
+
+
+def test_an_identity_that_would_make_every_checkpoint_large_is_refused():
+    with pytest.raises(ValueError, match="1,048,576"):
+        as_json({"files": ["x" * 100] * 20_000})
