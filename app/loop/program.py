@@ -17,7 +17,7 @@ from app.loop.accumulation import Accumulation, is_still, parameters
 from app.loop.boundary import Boundary
 from app.loop.parts import leaves
 from app.loop.restoring import load_gradients, load_model, load_optimizer
-from app.loop.subjects import Stateful, by_name, named, of_torch_kind, stateful
+from app.loop.subjects import Stateful, by_name, given_as, of_torch_kind, refuse_shared_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,11 +45,12 @@ class Program:
         extra: Stateful | Mapping[str, Stateful] | None = None,
         start_step: int = 0,
     ) -> None:
-        self.models: dict[str, nn.Module] = named("model", model)
-        self.optimizers: dict[str, Optimizer | Stateful] = named("optimizer", optimizer)
-        self.schedulers: dict[str, Stateful] = named("scheduler", scheduler)
-        self.scalers: dict[str, GradScaler] = named("scaler", scaler)
-        self.others = stateful("data", data) | stateful("extra", extra)
+        self.models: dict[str, nn.Module] = given_as("model", model)
+        self.optimizers: dict[str, Optimizer | Stateful] = given_as("optimizer", optimizer)
+        self.schedulers: dict[str, Stateful] = given_as("scheduler", scheduler)
+        self.scalers: dict[str, GradScaler] = given_as("scaler", scaler)
+        self.others: dict[str, Stateful] = given_as("data", data) | given_as("extra", extra)
+        refuse_shared_names(self.models)
         self.start_step = start_step
         self.gate_is_trusted = True
         """Until a save finds that something changed which only an optimizer should change."""

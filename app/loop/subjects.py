@@ -35,22 +35,60 @@ def of_torch_kind(optimizers: Mapping[str, Optimizer | Stateful]) -> dict[str, O
     return {key: cast("Optimizer", each) for key, each in optimizers.items() if hasattr(each, "param_groups")}
 
 
-def named(role: str, given: Any) -> dict[str, Any]:
-    """`{"model": m}` for one object, `{"model.a": m, ...}` for a mapping, in order of names."""
+def given_as(role: str, given: Any) -> dict[str, Any]:
+    """`{"model": m}` for one object, `{"model.a": m, ...}` for a mapping, in order of names.
+
+    Raises Refusal for a name that is no text, and for what a checkpoint cannot hold the state of.
+    """
     if given is None:
         return {}
+    found = {role: given}
     if isinstance(given, Mapping):
-        return {f"{role}.{name}": each for name, each in sorted(cast("Mapping[str, Any]", given).items())}
-    return {role: given}
-
-
-def stateful(role: str, given: Any) -> dict[str, Stateful]:
-    found = named(role, given)
-    for key, each in found.items():
-        if not isinstance(each, Stateful):
+        names = cast("Mapping[Any, Any]", given)
+        if odd := [name for name in names if type(name) is not str or not name]:
             raise Refusal(
-                f"{key}= is a {type(each).__qualname__}, which has no state_dict() and load_state_dict(), so its "
-                "position cannot be saved. Wrap a plain DataLoader in app.data.Batches, or use torchdata's "
-                "StatefulDataLoader."
+                f"{role}= has an object named {odd[0]!r}; names must be text and not empty, because checkpoints and "
+                f'messages use them: {role}={{"live": ..., "average": ...}}.'
             )
+        found = {f"{role}.{name}": names[name] for name in sorted(names)}
+    for key, each in found.items():
+        _refuse_what_has_no_state(role, key, each)
     return found
+
+
+def _refuse_what_has_no_state(role: str, key: str, each: Any) -> None:
+    if not isinstance(each, type) and isinstance(each, _module() if role == "model" else Stateful):
+        return
+    what = f"the class {each.__qualname__} itself" if isinstance(each, type) else f"a {type(each).__qualname__}"
+    if role == "model":
+        raise Refusal(f"{key}= is {what}, which is no torch.nn.Module. Give the session the module that is trained.")
+    hint = {
+        "data": "Wrap a plain DataLoader in app.data.Batches, or use torchdata's StatefulDataLoader.",
+        "optimizer": "Give the session the optimizer, as torch.optim.AdamW(model.parameters()) makes one.",
+    }.get(role, f"Give the session an object with both, or leave {role}= out.")
+    raise Refusal(
+        f"{key}= is {what}, which has no state_dict() and load_state_dict(), so its state cannot be saved. {hint}"
+    )
+
+
+def _module() -> type[nn.Module]:
+    """Imported only where there is a model: a program may do without torch."""
+    from torch.nn import Module
+
+    return Module
+
+
+def refuse_shared_names(models: Mapping[str, nn.Module]) -> None:
+    """Names of a model's tensors behind the model's own must tell them apart. Raises Refusal, naming both models."""
+    if len(models) < 2:
+        return
+    owners = dict[str, str]()
+    for key, model in models.items():
+        for name in model.state_dict():
+            full = f"{key}.{name}"
+            if (other := owners.setdefault(full, key)) != key:
+                names = " and ".join(repr(each.removeprefix("model.")) for each in sorted((other, key)))
+                raise Refusal(
+                    f"The models named {names} both have a tensor that checkpoints would call "
+                    f"{full.removeprefix('model.')}. Give one of them another name, without a dot."
+                )
