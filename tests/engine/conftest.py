@@ -23,3 +23,15 @@ def _no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
 def store(tmp_path: Path) -> DirectoryStore:
     """An empty one."""
     return DirectoryStore(tmp_path)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Where a line is to be; `begin` of loops.py makes it."""
+    return tmp_path / "line"
+
+
+@pytest.fixture
+def fields_in_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is JSON, as on Cloud Run."""
+    monkeypatch.setenv("CLOUD_RUN_JOB", "job")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,6 +17,7 @@ from tests.engine.harness import Interrupted, until_still
 
 
 def begin(root: Path) -> startup.Start:
+    root.mkdir(exist_ok=True)
     task = Task(root)
     return startup.begin(task, startup.open_store(task))
 
@@ -94,6 +96,30 @@ def same(a: dict[str, torch.Tensor] | None, b: dict[str, torch.Tensor] | None) -
     assert a is not None
     assert b is not None
     return all(torch.equal(a[name], b[name]) for name in a)
+
+
+class MicroSteps(Loop):
+    """Each step is one micro-batch; the optimizer runs after every third."""
+
+    def body(self, step: int) -> None:
+        self.backward()
+        if step % 3 == 2:
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+
+
+class Averaging(Loop):
+    """A moving average is updated by hand; no optimizer has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.average = copy.deepcopy(self.model)
+        self.subjects = {"model": {"live": self.model, "average": self.average}}
+
+    def average_now(self) -> None:
+        with torch.no_grad():
+            for ours, live in zip(self.average.parameters(), self.model.parameters(), strict=True):
+                ours.lerp_(live, 0.1)
 
 
 class Wide(Loop):

@@ -4,22 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from tests.engine.loops import Loop, same, steps_on
-
-
-class MicroSteps(Loop):
-    """Each step is one micro-batch; the optimizer runs after every third."""
-
-    def body(self, step: int) -> None:
-        self.backward()
-        if step % 3 == 2:
-            self.optimizer.step()
-            self.optimizer.zero_grad()
+from tests.engine.loops import Loop, MicroSteps, same, steps_on
 
 
 def test_a_stop_in_the_middle_of_an_accumulation_loses_no_gradient(tmp_path):
-    for name in ("truth", "line"):
-        (tmp_path / name).mkdir()
     truth = MicroSteps().run(tmp_path / "truth")
     MicroSteps().run(tmp_path / "line", stop_at=6)  # one micro-batch into the third group
     assert steps_on(tmp_path / "line") in ([6], [7])  # the boundary before the stop, or the next if it comes at once
@@ -27,8 +15,6 @@ def test_a_stop_in_the_middle_of_an_accumulation_loses_no_gradient(tmp_path):
 
 
 def test_half_accumulated_gradients_are_part_of_the_state(tmp_path):
-    for name in ("truth", "line"):
-        (tmp_path / name).mkdir()
     truth = MicroSteps().run(tmp_path / "truth")
     MicroSteps().run(tmp_path / "line", every=4, kill_at=11)
     assert steps_on(tmp_path / "line") == [4, 8]  # one and two micro-batches into a group
@@ -46,8 +32,6 @@ class Delayed(Loop):
 
 
 def test_gradients_that_the_next_step_will_use_come_back_with_the_weights(tmp_path):
-    for name in ("truth", "line"):
-        (tmp_path / name).mkdir()
     truth = Delayed().run(tmp_path / "truth")
     Delayed().run(tmp_path / "line", every=5, kill_at=8)
     resumed = Delayed()
@@ -55,13 +39,15 @@ def test_gradients_that_the_next_step_will_use_come_back_with_the_weights(tmp_pa
     assert same(resumed.run(tmp_path / "line"), truth)
 
 
-class Unused(Loop):
-    """A second optimizer's parameters get gradients that it never uses, some of them zero."""
-
+class OptimizerPerLayer(Loop):
     def __init__(self) -> None:
         super().__init__()
         first, last = self.model[0], self.model[3]
         self.optimizer = {"a": torch.optim.Adam(first.parameters()), "b": torch.optim.Adam(last.parameters())}
+
+
+class Unused(OptimizerPerLayer):
+    """A second optimizer's parameters get gradients that it never uses, some of them zero."""
 
     def body(self, step: int) -> None:
         self.backward()
@@ -72,8 +58,6 @@ class Unused(Loop):
 
 
 def test_an_optimizer_that_does_not_use_its_gradients_keeps_nothing_from_being_saved(tmp_path):
-    for name in ("truth", "line"):
-        (tmp_path / name).mkdir()
     truth = Unused().run(tmp_path / "truth")
     Unused().run(tmp_path / "line", every=1, kill_at=6)
     assert max(steps_on(tmp_path / "line")) == 6
@@ -89,13 +73,8 @@ def test_a_stop_is_heard_though_gradients_were_there_before_the_session(tmp_path
     assert steps_on(tmp_path) == [8]
 
 
-class TakingTurns(Loop):
+class TakingTurns(OptimizerPerLayer):
     """Two optimizers that step alternately and leave their gradients lying about."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        first, last = self.model[0], self.model[3]
-        self.optimizer = {"a": torch.optim.Adam(first.parameters()), "b": torch.optim.Adam(last.parameters())}
 
     def body(self, step: int) -> None:
         chosen = self.optimizer["a" if step % 2 else "b"]
@@ -109,8 +88,6 @@ class TakingTurns(Loop):
 
 
 def test_gradients_left_over_from_another_optimizers_last_step_do_not_keep_a_boundary_from_being_saved(tmp_path):
-    for name in ("truth", "line"):
-        (tmp_path / name).mkdir()
     truth = TakingTurns().run(tmp_path / "truth")
     TakingTurns().run(tmp_path / "line", every=1, kill_at=7)
     assert max(steps_on(tmp_path / "line")) == 7

@@ -30,13 +30,11 @@ class WritesLate(Wide):
 
 
 def uninterrupted(root: Path, part: slice) -> dict[str, torch.Tensor] | None:
-    root.mkdir()
     return WritesLate(part).run(root, TOTAL)
 
 
 def interrupted(root: Path, part: slice, snapshot: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, torch.Tensor]:
     """Killed after that step; what is lent at step 1,000 is read only after the write."""
-    root.mkdir()
     loop, copy = WritesLate(part), Loan.copy
 
     def after_the_write(self: Loan) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ from app import session
 from app.contract import Refusal
 from app.loop.run import Run
 from app.shutdown import Shutdown
-from tests.engine.loops import Loop, begin, same, steps_on
+from tests.engine.log_lines import lines
+from tests.engine.loops import Averaging, Loop, begin, same, steps_on
 
 
 def test_what_is_drawn_before_the_first_step_does_not_move_the_generators_of_a_resumed_run(tmp_path):
@@ -28,28 +28,17 @@ def test_what_is_drawn_before_the_first_step_does_not_move_the_generators_of_a_r
                 loop.body(step)
         return loop.model.state_dict()
 
-    for name in ("truth", "line"):
-        (tmp_path / name).mkdir()
     truth = run(tmp_path / "truth", 8)
     run(tmp_path / "line", 5)
     assert same(run(tmp_path / "line", 8), truth)
 
 
 def test_a_second_model_as_a_moving_average_comes_back_exactly(tmp_path):
-    class Averaged(Loop):
-        def __init__(self) -> None:
-            super().__init__()
-            self.average = copy.deepcopy(self.model)
-            self.subjects = {"model": {"live": self.model, "average": self.average}}
-
+    class Averaged(Averaging):
         def body(self, step: int) -> None:
             super().body(step)
-            with torch.no_grad():
-                for ours, live in zip(self.average.parameters(), self.model.parameters(), strict=True):
-                    ours.lerp_(live, 0.1)
+            self.average_now()
 
-    for name in ("truth", "line"):
-        (tmp_path / name).mkdir()
     whole = Averaged()
     whole.run(tmp_path / "truth")
     Averaged().run(tmp_path / "line", stop_at=4)
@@ -78,7 +67,6 @@ def test_a_gradient_scalers_state_is_captured_and_restored(tmp_path):
     other = torch.amp.GradScaler("cpu", init_scale=2.0, growth_interval=2)
     Scaled(other).run(tmp_path, total=8)
     straight = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=2)
-    (tmp_path / "truth").mkdir()
     Scaled(straight).run(tmp_path / "truth", total=8)
     assert other.state_dict() == straight.state_dict()
     assert other.get_scale() > 1024
@@ -203,3 +191,16 @@ def test_a_parameter_that_is_updated_and_not_saved_is_told(tmp_path, capfd, wher
             pass
     told = "The optimizer updates optimizer.6, of which no model" in capfd.readouterr().out
     assert told is (where == "nowhere")
+
+
+@pytest.mark.usefixtures("fields_in_the_log")
+def test_step_lines_say_what_is_at_risk(root, capfd):
+    loop = Loop()
+    subjects: dict[str, Any] = {"model": loop.model, "optimizer": loop.optimizer}
+    with session(total_steps=5, every_steps=100, start=begin(root), shutdown=Shutdown(), **subjects) as run:
+        for step in run.steps():
+            loop.body(step)
+            run.log(loss=1.0)
+    points = [line for line in lines(capfd.readouterr().out) if "loss" in line]
+    assert [line["at_risk_steps"] for line in points] == [1, 2, 3, 4, 5]
+    assert all(line["at_risk_s"] >= 0 for line in points)

@@ -14,22 +14,15 @@ from torch import nn
 from app.checkpoint.storage.directory import DirectoryStore
 from app.loop.gate import Gate
 from app.loop.program import Program
-from tests.engine.loops import Loop, same, steps_on
+from tests.engine.loops import Averaging, Loop, same, steps_on
 
 
-class AveragedFirst(Loop):
+class AveragedFirst(Averaging):
     """A moving average changes by hand at the top of each step, perhaps while the boundary before is saved."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.average = copy.deepcopy(self.model)
-        self.subjects = {"model": {"live": self.model, "average": self.average}}
         self.during: dict[str, threading.Event] = {}
-
-    def average_now(self) -> None:
-        with torch.no_grad():
-            for ours, live in zip(self.average.parameters(), self.model.parameters(), strict=True):
-                ours.lerp_(live, 0.1)
 
     def body(self, step: int) -> None:
         if step == 5 and self.during:
@@ -42,8 +35,6 @@ class AveragedFirst(Loop):
 
 
 def test_parameters_changed_by_hand_while_the_last_boundary_is_saved_call_that_save_off(tmp_path, monkeypatch, capfd):
-    for name in ("truth", "line"):
-        (tmp_path / name).mkdir()
     whole = AveragedFirst()
     whole.run(tmp_path / "truth")
     stopped = AveragedFirst()
@@ -94,8 +85,6 @@ class ByHand(Loop):
 
 
 def test_an_optimizer_that_never_fires_the_gate_is_saved_at_boundaries_only(tmp_path):
-    for name in ("truth", "line"):
-        (tmp_path / name).mkdir()
     truth = ByHand().run(tmp_path / "truth")
     ByHand().run(tmp_path / "line", stop_at=5)
     assert steps_on(tmp_path / "line") == [6]
@@ -179,8 +168,6 @@ class ChangedAtTheTop(Loop):
 def test_what_is_changed_by_hand_before_the_optimizers_step_is_not_taken_for_the_last_boundary(
     tmp_path, monkeypatch, change, snapshot
 ):
-    for name in ("truth", "line"):
-        (tmp_path / name).mkdir()
     truth = ChangedAtTheTop(change).run(tmp_path / "truth", every=4)
     loop = ChangedAtTheTop(change)
     loop.changed_at = 6
