@@ -86,3 +86,15 @@ class Failing:
     def delete(self, name: str) -> None:
         self.fail("delete", name)
         self.inner.delete(name)
+
+
+def failing_on(operation: str, prefix: str, number: int, times: int):
+    """A `fail` that raises OSError(number) the first `times` times."""
+    left = [times]
+
+    def fail(here: str, name: str) -> None:
+        if here == operation and name.startswith(prefix) and left[0] > 0:
+            left[0] -= 1
+            raise OSError(number, "made to fail", name)
+
+    return fail

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from app.checkpoint import codec, epochs, writer
+from app.checkpoint import codec, epochs, retention, writer
 from app.checkpoint.epochs import Superseded
 from app.checkpoint.names import CHECKPOINTS, CheckpointName
 from app.checkpoint.storage.cloud_storage import CloudStorageStore
@@ -21,7 +21,7 @@ from app.checkpoint.storage.store import STAGED
 from localcloud.testing import running_cloud
 from tests.engine.buckets import new_bucket
 from tests.engine.interleavings import Turns
-from tests.engine.lines import ORIGIN, resume, state
+from tests.engine.lines import ORIGIN, attempt, commit, resume, state, steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,7 +54,7 @@ def meet(store: Store, order: str, watch: Callable[[Turns], None]) -> tuple[Base
     turns = Turns(order)
     watch(turns)
 
-    def commit() -> None:
+    def commit_last() -> None:
         writer.commit(store, name, codec.encode(state(7)), ORIGIN)
 
     def take_over() -> list[str]:
@@ -62,7 +62,7 @@ def meet(store: Store, order: str, watch: Callable[[Turns], None]) -> tuple[Base
         assert newer > old
         return [entry.name for entry in store.list(CHECKPOINTS)]
 
-    outcomes = turns.run(o=commit, n=take_over)
+    outcomes = turns.run(o=commit_last, n=take_over)
     seen, ended = outcomes["n"], outcomes["o"]
     assert isinstance(seen, list), seen
     committed = [entry.name for entry in store.list(CHECKPOINTS)]
@@ -156,3 +156,47 @@ def test_a_claim_leaves_what_newer_attempts_and_others_have_laid_ready(tmp_path)
     store.publish("ledger/e0007-000000.json", b"{}")
     assert epochs.claim(store, lambda _attempt: b"{}").epoch == 8
     assert sorted(entry.name for entry in store.list(STAGED)) == sorted(kept)
+
+
+def test_an_older_attempt_that_wakes_up_cannot_commit(tmp_path):
+    store = DirectoryStore(tmp_path)
+    zombie = attempt(store, 1)
+    commit(zombie, 10)
+    commit(attempt(store, 2), 12)
+    with pytest.raises(Superseded) as end:
+        commit(zombie, 20)
+    assert end.value.exit_code == 78
+    assert str(zombie.attempt) in str(end.value)
+    assert resume(store).head.step == 12
+    assert not list((tmp_path / "shards").glob("000000000020-*"))
+
+
+def test_even_a_zombies_later_step_does_not_outrank_the_successor(tmp_path, monkeypatch):
+    store = DirectoryStore(tmp_path)
+    zombie = attempt(store, 1)
+    commit(attempt(store, 2), 12)
+    monkeypatch.setattr("app.checkpoint.epochs.superseded_by", lambda _store, _attempt: None)  # it looked too early
+    commit(zombie, 20)
+    assert resume(store).head.step == 12
+
+
+def test_of_two_attempts_with_one_epoch_exactly_one_goes_on(tmp_path):
+    store = DirectoryStore(tmp_path)
+    lines = [attempt(store, 1), attempt(store, 1)]
+    outcomes = []
+    for line in lines:
+        try:
+            outcomes.append(str(commit(line, 5)))
+        except Superseded:
+            outcomes.append("superseded")
+    assert outcomes.count("superseded") == 1
+
+
+def test_an_older_attempt_does_not_prune(tmp_path):
+    store = DirectoryStore(tmp_path)
+    zombie = attempt(store, 1)
+    names = [commit(zombie, step) for step in (1, 2)]
+    attempt(store, 2)
+    with pytest.raises(Superseded):
+        retention.prune(store, zombie.attempt, names)
+    assert steps(store) == [1, 2]

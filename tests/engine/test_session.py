@@ -204,3 +204,15 @@ def test_step_lines_say_what_is_at_risk(root, capfd):
     points = [line for line in lines(capfd.readouterr().out) if "loss" in line]
     assert [line["at_risk_steps"] for line in points] == [1, 2, 3, 4, 5]
     assert all(line["at_risk_s"] >= 0 for line in points)
+
+
+def test_a_checkpoint_of_another_model_is_refused_and_both_sides_are_named(tmp_path):
+    with session(total_steps=1, model=torch.nn.Linear(2, 2), start=begin(tmp_path)) as run:
+        list(run.steps())
+    other = session(total_steps=9, model=torch.nn.Linear(2, 3), start=begin(tmp_path))
+    with pytest.raises(Refusal) as refusal, other:
+        pass
+    assert refusal.value.exit_code == 78
+    assert "6 values" in str(refusal.value)
+    assert "9 values" in str(refusal.value)
+    assert "--fork" in str(refusal.value)
