@@ -22,14 +22,18 @@ Claims = list[tuple[str, "torch.Tensor"]]
 """Path in the state, and the tensor whose bytes lie there."""
 
 
-def of_model(key: str, model: nn.Module, saved: Any) -> Claims:
+def values_of(model: nn.Module) -> dict[str, torch.Tensor]:
+    """The tensors of its state by name, parameters as such."""
+    return {name: value for name, value in model.state_dict(keep_vars=True).items() if hasattr(value, "dtype")}
+
+
+def of_model(key: str, model: nn.Module, values: Mapping[str, torch.Tensor], saved: Any) -> Claims:
     """Parameters and buffers. Raises Refusal for names, shapes or dtypes that differ.
 
     A module that loads its state in a way of its own, and all below it, is left to that: its tensors need not be what
     is saved under their names.
     """
     places = {name: place for name, place in _items(saved) if isinstance(place, Place)}
-    values = {name: value for name, value in model.state_dict(keep_vars=True).items() if hasattr(value, "dtype")}
     here = {name: form(value) for name, value in values.items()}
     there = {name: (place.dtype, place.shape) for name, place in places.items()}
     unread = {name: here[name] for name, value in _items(saved) if value is UNREAD and name in here}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.checkpoint import skeleton
 from app.contract import Refusal
-from app.loop import filling, marks, module_versions, rng, scaler
+from app.loop import filling, marks, module_versions, orders, rng, scaler, tying
 from app.loop.accumulation import Accumulation, is_still, parameters
 from app.loop.boundary import Boundary
 from app.loop.parts import leaves
@@ -58,6 +58,7 @@ class Program:
         self._named_parameters = by_name(self.models, of_torch_kind(self.optimizers))
         self._concerning: dict[int, object] = {id(each): each for each in self.optimizers.values()}
         self._accumulation = Accumulation()
+        self._orders = orders.Orders()
 
     @property
     def has_live_tensors(self) -> bool:
@@ -153,6 +154,7 @@ class Program:
                 pairs = zip(live["param_groups"], boundary.groups[key], strict=True)
                 live = {**live, "param_groups": [{**captured, "params": group["params"]} for group, captured in pairs]}
             state[key] = live
+        state["orders"] = dict(self._orders.of(self.models, of_torch_kind(self.optimizers)))
         if boundary.pending:
             state["gradients"] = {
                 name: gradient if bool(gradient.any()) else 0
@@ -168,9 +170,15 @@ class Program:
         """
         saved = skeleton.of(table)
         self._refuse_other_subjects(saved)
-        claims = [claim for key, model in self.models.items() for claim in filling.of_model(key, model, saved[key])]
+        values = {key: filling.values_of(model) for key, model in self.models.items()}
+        claims = filling.Claims()
+        for key, model in self.models.items():
+            claims += filling.of_model(key, model, values[key], saved[key])
+        tying.refuse_other(values, saved)
         for key, optimizer in self.optimizers.items():
             claims += filling.of_optimizer(key, optimizer, saved[key])
+        known = of_torch_kind(self.optimizers)
+        orders.refuse_others(self.models, known, self._orders.of(self.models, known), saved.get("orders", {}))
         return filling.apart(claims)
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -192,7 +200,7 @@ class Program:
 
     def _refuse_other_subjects(self, state: dict[str, Any]) -> None:
         expected = {*self.models, *self.optimizers, *self.schedulers, *self.scalers, *self.others}
-        present = set(state) - {"step", "rng", "gradients", "versions"}
+        present = set(state) - {"step", "rng", "gradients", "versions", "orders"}
         if expected != present:
             raise Refusal(
                 f"The checkpoint holds the state of {sorted(present)}, this program has {sorted(expected)}. Give the "

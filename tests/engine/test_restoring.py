@@ -167,14 +167,13 @@ class Two(nn.Module):
             self.b.weight = self.a.weight
 
 
-@pytest.mark.parametrize(("there", "here"), [(True, True), (True, False), (False, True)])
-def test_tied_tensors_are_filled_once_and_untied_ones_by_both_names(line, there, here):
-    model = Two(tied=there)
+def test_tied_tensors_are_filled_once(line):
+    model = Two(tied=True)
     saved(line, Program(model=model))
-    other = Two(tied=here)
-    restored(line, Program(model=other))
+    other = Two(tied=True)
+    assert len(restored(line, Program(model=other))) == 1
     assert torch.equal(other.b.weight, model.b.weight)
-    assert here or torch.equal(other.a.weight, model.a.weight)
+    assert other.b.weight is other.a.weight
 
 
 def test_parameters_that_are_views_of_one_memory_come_back(line):
