@@ -15,10 +15,14 @@ STACKS = ("dev", "prod")
 def exports(
     settings: Settings,
     *,
-    variables: Mapping[str, pulumi.Output[str]],
+    variables: Mapping[str, pulumi.Input[str]],
+    secrets_providers: Mapping[str, pulumi.Output[str]],
     environment_variables: Mapping[str, Mapping[str, pulumi.Output[str]]],
 ) -> dict[str, pulumi.Output[Any]]:
-    """`variables` are the repository's; `environment_variables` those of each GitHub environment."""
+    """`variables` are the repository's, `environment_variables` those of each GitHub environment.
+
+    `secrets_providers` say for each stack which key seals its secrets.
+    """
     repository = settings.repository
     set_all = [
         *(_set(name, value, repository) for name, value in variables.items()),
@@ -28,9 +32,10 @@ def exports(
             for name, value in values.items()
         ),
     ]
-    url, provider = variables["PULUMI_STATE_URL"], variables["PULUMI_SECRETS_PROVIDER"]
+    url = variables["PULUMI_STATE_URL"]
     stacks = [
-        pulumi.Output.concat(f"pulumi stack init {stack} --secrets-provider '", provider, "'") for stack in STACKS
+        pulumi.Output.concat(f"pulumi stack init {stack} --secrets-provider '", secrets_providers[stack], "'")
+        for stack in STACKS
     ]
     return {
         "variables": pulumi.Output.all(**variables),
@@ -42,5 +47,5 @@ def exports(
     }
 
 
-def _set(name: str, value: pulumi.Output[str], where: str) -> pulumi.Output[str]:
+def _set(name: str, value: pulumi.Input[str], where: str) -> pulumi.Output[str]:
     return pulumi.Output.concat(f"gh variable set {name} --repo {where} --body '", value, "'")

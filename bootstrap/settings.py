@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from infra.problems import Problem, SettingsError
 
 NAMESPACE = "gpujob-bootstrap"
-KEYS = ("repository", "repositoryId", "devProject", "prodProject", "stateBucketName")
+KEYS = ("repository", "repositoryId", "devProject", "prodProject", "pullRequestProject", "stateBucketName", "poolId")
 LABELS = {"app": "gpujob"}
 STACKS = {"dev": "dev", "prod": "prod", "pull-request": "pr-*"}
 """GitHub environment -> the stack that its jobs change; pr-* stands for each pull request's."""
+OPENERS = {"dev": ("preview", "prod-preview", "prod"), "prod": ("prod-preview",)}
+"""Whose key -> who opens what it sealed, besides the account that deploys there. A preview opens its stack; what takes
+dev's image to prod reads dev's outputs."""
 _PROJECT = r"[a-z][a-z0-9-]{4,28}[a-z0-9]"
 
 
@@ -28,12 +31,14 @@ class Settings:
     repository_id: str
     dev_project: str
     prod_project: str
+    pull_request_project: str
     state_bucket: str
+    pool_id: str
 
     @property
     def environments(self) -> dict[str, str]:
         """GitHub environment -> the project that its deployments change."""
-        return {"dev": self.dev_project, "prod": self.prod_project, "pull-request": self.dev_project}
+        return {"dev": self.dev_project, "prod": self.prod_project, "pull-request": self.pull_request_project}
 
     def pulls_from(self, environment: str) -> tuple[str, ...]:
         """Other projects whose images are deployed from there: prod takes dev's."""
@@ -42,18 +47,32 @@ class Settings:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What works, and lends more than it seems to."""
-        who = "Whoever may push a branch can deploy to dev's project, and act as any account in it"
+        """What works, and lends more than it seems to: a deploy account can act as any account of its project."""
+        found: list[str] = []
+        homes = {"dev": self.dev_project, "prod": self.prod_project, "the state of every stack": self.project}
+        beside = [what for what, home in homes.items() if home == self.pull_request_project]
+        if beside:
+            found.append(
+                f"Pull requests' stacks are in {self.pull_request_project}, with {' and '.join(beside)}. The code of a "
+                "pull request runs there as an account that can act as any account of the project. "
+                f"Set {NAMESPACE}:pullRequestProject to a project of its own."
+            )
         fix = f"Set {NAMESPACE}:devProject to a project of its own."
         if self.dev_project == self.prod_project:
-            return (f"dev and prod are both in {self.dev_project}. {who}, that which deploys prod among them. {fix}",)
-        if self.dev_project == self.project:
-            return (f"The state of every stack is in dev's project {self.project}. {who}. {fix}",)
-        return ()
+            found.append(
+                f"dev and prod are both in {self.dev_project}. What main holds runs on dev before anybody approves it, "
+                f"as an account that can act as prod's. {fix}"
+            )
+        elif self.dev_project == self.project:
+            found.append(
+                f"The state of every stack is in dev's project {self.project}, whose deploy account can act as any "
+                f"account of the project. {fix}"
+            )
+        return tuple(found)
 
     @property
     def projects(self) -> tuple[str, ...]:
-        return tuple(sorted({self.dev_project, self.prod_project}))
+        return tuple(sorted(set(self.environments.values())))
 
 
 def parse(values: Mapping[str, str], *, project: str, region: str) -> Settings:
@@ -66,7 +85,9 @@ def parse(values: Mapping[str, str], *, project: str, region: str) -> Settings:
         repository_id=given["repositoryId"],
         dev_project=given["devProject"] or project,
         prod_project=given["prodProject"] or project,
+        pull_request_project=given["pullRequestProject"] or given["devProject"] or project,
         state_bucket=given["stateBucketName"] or f"gpujob-state-{project}",
+        pool_id=given["poolId"] or "github",
     )
     problems = [
         *(_problem(name, "no such key", "", ", ".join(KEYS)) for name in sorted(set(values) - set(KEYS))),
@@ -129,11 +150,13 @@ def _repository(s: Settings) -> list[Problem]:
 def _names(s: Settings, given: Mapping[str, str]) -> list[Problem]:
     problems = [
         _problem(name, f"{given[name]!r} is not a project id", "YOUR-PROJECT-ID", "6 to 30 of a-z, 0-9 and -")
-        for name in ("devProject", "prodProject")
+        for name in ("devProject", "prodProject", "pullRequestProject")
         if given[name] and not re.fullmatch(_PROJECT, given[name])
     ]
     bucket = given["stateBucketName"]
     if bucket and (not re.fullmatch(r"(?!goog)[a-z0-9]([a-z0-9_-]{1,61})[a-z0-9]", bucket) or "google" in bucket):
         allowed = "3 to 63 of a-z, 0-9, _ and -; unique in all of Cloud Storage"
         problems.append(_problem("stateBucketName", f"{bucket!r}", f"gpujob-state-{s.project}", allowed))
+    if not re.fullmatch(r"(?!gcp-)[a-z0-9-]{4,32}", s.pool_id):
+        problems.append(_problem("poolId", f"{s.pool_id!r}", "github-2", "4 to 32 of a-z, 0-9 and -, not gcp- first"))
     return problems

@@ -1,4 +1,4 @@
-"""Where Pulumi keeps its state: a bucket that forgets nothing at once, and the key that seals secrets in it."""
+"""Where Pulumi keeps its state: a bucket that forgets nothing at once, and the keys that seal secrets in it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Writer:
 
 @dataclass(frozen=True)
 class StateArgs:
-    """Who reads it and who writes it; both by short name."""
+    """Who reads it and who writes it; both by short name. The name of a writer is that of its environment and key."""
 
     project: str
     region: str
@@ -35,15 +35,21 @@ class StateArgs:
     labels: Mapping[str, str]
     readers: Mapping[str, pulumi.Input[str]]
     writers: Mapping[str, Writer]
+    openers: Mapping[str, tuple[str, ...]]
+    """Environment -> who, besides its writer, opens what its key has sealed."""
 
 
 class State(pulumi.ComponentResource):
-    """Bucket and key, both protected: the engine refuses to delete them, and with them every stack."""
+    """Bucket and keys, all protected: the engine refuses to delete them, and with them every stack.
+
+    All accounts read all state; what is sealed in it is opened by those whom `openers` names, since each environment
+    has a key of its own.
+    """
 
     backend_url: pulumi.Output[str]
     """For `pulumi login`."""
-    secrets_provider: pulumi.Output[str]
-    """For `pulumi stack init --secrets-provider`."""
+    secrets_providers: dict[str, pulumi.Output[str]]
+    """Environment -> for `pulumi stack init --secrets-provider`."""
 
     def __init__(self, name: str, args: StateArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpujob:bootstrap:State", name, None, opts)
@@ -64,18 +70,21 @@ class State(pulumi.ComponentResource):
             opts=kept,
         )
         ring = kms.KeyRing(f"{name}-ring", project=args.project, location=args.region, name="gpujob", opts=kept)
-        key = kms.CryptoKey(
-            f"{name}-key",
-            key_ring=ring.id,
-            name="pulumi",
-            purpose="ENCRYPT_DECRYPT",
-            rotation_period=ROTATION,
-            labels=dict(args.labels),
-            opts=kept,
-        )
-        writing = {short: writer.member for short, writer in args.writers.items()}
+        keys = {
+            environment: kms.CryptoKey(
+                f"{name}-key-{environment}",
+                key_ring=ring.id,
+                name=f"pulumi-{environment}",
+                purpose="ENCRYPT_DECRYPT",
+                rotation_period=ROTATION,
+                labels=dict(args.labels),
+                opts=kept,
+            )
+            for environment in args.writers
+        }
         # Lists are of the bucket, which a condition on names of objects would refuse: who writes also reads.
-        for short, member in {**args.readers, **writing}.items():
+        members = {**args.readers, **{short: writer.member for short, writer in args.writers.items()}}
+        for short, member in members.items():
             storage.BucketIAMMember(
                 f"{name}-bucket-reader-{short}",
                 bucket=bucket.name,
@@ -93,17 +102,21 @@ class State(pulumi.ComponentResource):
                 condition=storage.BucketIAMMemberConditionArgs(title=own.title, expression=own.expression),
                 opts=child,
             )
-        kinds = (
-            ("reader", args.readers, "roles/cloudkms.cryptoKeyDecrypter"),
-            ("writer", writing, "roles/cloudkms.cryptoKeyEncrypterDecrypter"),
-        )
-        for kind, members, on_key in kinds:
-            for short, member in members.items():
+        for environment, key in keys.items():
+            roles = dict.fromkeys(args.openers.get(environment, ()), "roles/cloudkms.cryptoKeyDecrypter")
+            roles[environment] = "roles/cloudkms.cryptoKeyEncrypterDecrypter"
+            for short, role in roles.items():
                 kms.CryptoKeyIAMMember(
-                    f"{name}-key-{kind}-{short}", crypto_key_id=key.id, role=on_key, member=member, opts=child
+                    f"{name}-key-{environment}-{short}",
+                    crypto_key_id=key.id,
+                    role=role,
+                    member=members[short],
+                    opts=child,
                 )
         self.backend_url = bucket.url
-        self.secrets_provider = pulumi.Output.concat("gcpkms://", key.id)
+        self.secrets_providers = {
+            environment: pulumi.Output.concat("gcpkms://", key.id) for environment, key in keys.items()
+        }
         self.register_outputs({"backendUrl": self.backend_url})
 
 

@@ -1,6 +1,6 @@
-"""The stack file of a pull request's own stack: dev's settings, in dev's project, under names of its own.
+"""The stack file of a pull request's own stack: dev's settings, under names of its own, perhaps in another project.
 
-    python -m infra.pull_request_stack 12 --secrets-provider gcpkms://...
+    python -m infra.pull_request_stack 12 --project PROJECT --secrets-provider gcpkms://...
 
 It is written where it is needed and never committed: a stack that lives for days leaves no file behind.
 """
@@ -34,8 +34,8 @@ def stack_name(number: str) -> str:
     return f"pr-{number}"
 
 
-def stack_file(folder: Path, number: str, secrets_provider: str = "") -> Path:
-    """Write the file of that pull request's stack beside dev's, and return its path.
+def stack_file(folder: Path, number: str, secrets_provider: str = "", project: str = "") -> Path:
+    """Write the file of that pull request's stack beside dev's, and return its path. `project` empty: dev's.
 
     Raises:
         StackFileError: dev's file is missing, wrong or holds what only dev can decrypt. Nothing was written.
@@ -49,7 +49,8 @@ def stack_file(folder: Path, number: str, secrets_provider: str = "") -> Path:
             f"{name} cannot take them over. Nothing was written. Keep secrets in Secret Manager (gpujob:secrets)."
         )
     settings_in(source)
-    own = {**config, **_OWN, f"{NAMESPACE}:nameSuffix": name}
+    place = {"gcp:project": project} if project else {}
+    own = {**config, **place, **_OWN, f"{NAMESPACE}:nameSuffix": name}
     provider = {"secretsprovider": secrets_provider} if secrets_provider else {}
     target = folder / f"Pulumi.{name}.yaml"
     target.write_text(yaml.safe_dump({"config": own, **provider}, sort_keys=False))
@@ -60,10 +61,11 @@ def stack_file(folder: Path, number: str, secrets_provider: str = "") -> Path:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m infra.pull_request_stack", description=__doc__)
     parser.add_argument("number", help="of the pull request")
+    parser.add_argument("--project", default="", help="where it is deployed; empty: dev's project")
     parser.add_argument("--secrets-provider", default="", help="what encrypts the stack's secrets, gcpkms://...")
     given = parser.parse_args(arguments)
     try:
-        written = stack_file(Path.cwd(), given.number, given.secrets_provider)
+        written = stack_file(Path.cwd(), given.number, given.secrets_provider, given.project)
     except StackFileError as error:
         print(error, file=sys.stderr)
         return 2

@@ -75,21 +75,23 @@ your project.
 
 ## What whoever runs `pulumi up` must be allowed
 
-Roles on the project, the same that `bootstrap/` gives to a deploy account (a test holds both to what the program makes):
+Roles on the project, the same that `bootstrap/` gives to a deploy account (a test holds both to what the program
+makes):
 
-- `roles/run.developer` for the job. `roles/run.admin` would add only who may call and run it (`run.jobs.setIamPolicy`);
-  the program grants nothing on the job.
+- `roles/run.developer` for the job. `roles/run.admin` would add only who may call and run it
+  (`run.jobs.setIamPolicy`); the program grants nothing on the job.
 - `roles/iam.serviceAccountAdmin` makes the accounts, `roles/iam.serviceAccountUser` lets job and build run as them.
-- `roles/storage.admin` and `roles/artifactregistry.admin` for buckets and repository: here the program does grant, to the
-  job's and the build's account, and grants are changed by no smaller predefined role.
+- `roles/storage.admin` and `roles/artifactregistry.admin` for buckets and repository: here the program does grant, to
+  the accounts of job and build, and no smaller predefined role may.
 - `roles/cloudbuild.builds.editor`, `roles/logging.viewer` (the end of a failed build's log) and
-  `roles/resourcemanager.projectIamAdmin` (one grant: the build's account may write logs; the bootstrap holds it to that
-  by a condition): only where the stack builds its image, not where `image` is pinned.
+  `roles/resourcemanager.projectIamAdmin` (one grant: the build's account may write logs; the bootstrap holds it to
+  that by a condition): only where the stack builds its image, not where `image` is pinned.
 - `roles/logging.configWriter`, `roles/monitoring.alertPolicyEditor`, `roles/monitoring.dashboardEditor` and
   `roles/monitoring.notificationChannelEditor`, unless `observability` is false.
 - `roles/serviceusage.serviceUsageAdmin` to turn APIs on.
 
-With `secrets`: `roles/secretmanager.admin` on those secrets. With `readOnlyBuckets`: `roles/storage.admin` on those buckets.
+With `secrets`: `roles/secretmanager.admin` on those secrets. With `readOnlyBuckets`: `roles/storage.admin` on those
+buckets.
 
 ## Secrets
 

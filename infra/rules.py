@@ -159,7 +159,8 @@ def _image(image: str) -> list[Problem]:
         return []
     if not re.fullmatch(r"[a-z0-9.:-]+(/[a-z0-9._-]+)+@sha256:[0-9a-f]{64}", image):
         what = f"{image!r} does not name one image for ever: a tag can be moved, a digest cannot"
-        paste = f"{NAMESPACE}:image: {image.split('@')[0].split(':')[0]}@sha256:<64 hex digits>"
+        name = image.partition("@")[0].partition(":")[0]
+        paste = f"{NAMESPACE}:image: {name}@sha256:<64 hex digits>"
         return [problem_with("image", what, paste)]
     host, _, path = image.partition("/")
     if not re.fullmatch(REGISTRIES, host):

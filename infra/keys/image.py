@@ -15,9 +15,9 @@ class ImageKeys:
         "",
         "A container image to deploy instead of building one: how prod takes the digest that dev has proved. "
         "`gpujob promote dev prod` writes it.",
-        allowed="empty, or HOST/PATH@sha256:<64 hex digits> (a tag is refused) with HOST one of [REGION-]docker.pkg.dev, "
-        "[REGION.]gcr.io and docker.io, as Cloud Run has it; other registries by way of an Artifact Registry remote "
-        "repository",
+        allowed="empty, or HOST/PATH@sha256:<64 hex digits> (a tag is refused) with HOST one of "
+        "[REGION-]docker.pkg.dev, [REGION.]gcr.io and docker.io, as Cloud Run has it; other registries by way of an "
+        "Artifact Registry remote repository",
         effect="updates the job; build account, source bucket and build go",
     )
     image_readers: tuple[str, ...] = key(

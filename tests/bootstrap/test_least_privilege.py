@@ -1,4 +1,4 @@
-"""Each role of a deploy account is there for something that the program makes, and the documents name the same roles."""
+"""Each role of a deploy account is there for something that the program makes; the documents name the same ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_deploy_account_has_the_roles_for_what_the_program_makes_and_no_other(
 
 def test_the_documents_name_the_roles_of_a_deploy_account() -> None:
     section = PAGE.read_text().split("## What whoever runs `pulumi up` must be allowed")[1].split("\n## ")[0]
-    bullets = [line for line in section.split("\n- ")[1:]]
+    bullets = section.split("\n- ")[1:]
     on_the_project = "\n".join([*bullets[:-1], bullets[-1].split("\n\n")[0]])
     missing = [role for role in DEPLOYS if f"`{role}`" not in on_the_project]
     assert missing == []

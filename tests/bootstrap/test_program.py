@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from bootstrap.roles import DEPLOYS, LOOKS, PULUMI_PROJECT, own_state
-from bootstrap.settings import STACKS
+from bootstrap.settings import OPENERS, STACKS
 from policies.rules import RULES
 from policies.rules.rule import Resource
 from tests.infra.conftest import Registered, run
@@ -24,14 +24,20 @@ TREE = Path(__file__).parents[2]
 WORKFLOWS = sorted(TREE.glob(".github/workflows/*.yml"))
 POOL = "projects/1/locations/global/workloadIdentityPools/github"
 JOBS = f"principalSet://iam.googleapis.com/{POOL}/attribute.scope"
-ENVIRONMENTS = {"dev": "acme-dev", "prod": "acme-prod", "pull-request": "acme-dev"}
-KEY = "projects/demo-project/locations/europe-west4/keyRings/gpujob/cryptoKeys/pulumi"
+ENVIRONMENTS = {"dev": "acme-dev", "prod": "acme-prod", "pull-request": "acme-requests"}
+PREVIEWS = {"preview": "acme-dev", "prod-preview": "acme-prod"}
+"""Account that only looks -> the project that it looks at."""
+RING = "projects/demo-project/locations/europe-west4/keyRings/gpujob"
 STATE = "gpujob-state-demo-project"
 LABELS = {"app": "gpujob"}
 
 
 def home(account: str) -> str:
     return ENVIRONMENTS.get(account.removeprefix("deploy-"), "demo-project")
+
+
+def key(environment: str) -> str:
+    return f"{RING}/cryptoKeys/pulumi-{environment}"
 
 
 def email(account: str) -> str:
@@ -45,6 +51,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Registered:
         "repositoryId": "123456789",
         "devProject": "acme-dev",
         "prodProject": "acme-prod",
+        "pullRequestProject": "acme-requests",
     }
     program = lambda: runpy.run_path(str(TREE / "bootstrap" / "__main__.py"), run_name="__main__")  # noqa: E731
     return run(monkeypatch, program, namespace="gpujob-bootstrap", **config)
@@ -66,11 +73,18 @@ EXPECTED: dict[tuple[str, str], dict[str, Any]] = {
             "&& assertion.event_name in ['pull_request', 'push', 'schedule', 'workflow_dispatch']"
         ),
         "attributeMapping": {
-            "google.subject": "assertion.sub",
+            "google.subject": (
+                "'repository:' + assertion.repository_id + ':run:' + assertion.run_id + ':' + assertion.run_attempt"
+            ),
             "attribute.scope": (
-                "!has(assertion.environment) ? 'none' : "
-                "(assertion.environment in ['dev', 'prod'] && assertion.ref != 'refs/heads/main') ? 'refused' : "
-                "assertion.environment"
+                "!has(assertion.environment) && assertion.ref == 'refs/heads/main' ? 'main' : "
+                "!has(assertion.environment) && assertion.event_name == 'pull_request' ? 'none' : "
+                "!has(assertion.environment) ? 'refused' : "
+                "assertion.environment in ['dev', 'prod'] && assertion.ref == 'refs/heads/main' "
+                "? assertion.environment : "
+                "assertion.environment in ['prod-preview', 'pull-request'] && assertion.event_name == 'pull_request' "
+                "? assertion.environment : "
+                "'refused'"
             ),
         },
         "oidc": {"issuerUri": "https://token.actions.githubusercontent.com"},
@@ -94,31 +108,32 @@ EXPECTED: dict[tuple[str, str], dict[str, Any]] = {
         "location": "europe-west4",
         "name": "gpujob",
     },
-    ("gcp:kms/cryptoKey:CryptoKey", "state-key"): {
-        "keyRing": KEY.rpartition("/cryptoKeys")[0],
-        "name": "pulumi",
+}
+for environment in ENVIRONMENTS:
+    EXPECTED["gcp:kms/cryptoKey:CryptoKey", f"state-key-{environment}"] = {
+        "keyRing": RING,
+        "name": f"pulumi-{environment}",
         "purpose": "ENCRYPT_DECRYPT",
         "rotationPeriod": "7776000s",
         "labels": LABELS,
-    },
-}
-PREVIEW = "serviceAccount:" + email("preview")
+    }
 
 
-def expect_account(name: str, shown: str, scope: str, short: str, reader: str) -> None:
+def expect_account(name: str, shown: str, acting: dict[str, str], opens: tuple[str, ...]) -> None:
     account, member = email(name), f"serviceAccount:{email(name)}"
     full = f"projects/{home(name)}/serviceAccounts/{account}"
-    writes = reader == "writer"
+    writes = name.startswith("deploy-")
     EXPECTED["gcp:serviceaccount/account:Account", f"{name}-account"] = {
         "project": home(name),
         "accountId": f"gpujob-{name}",
         "displayName": shown,
     }
-    EXPECTED["gcp:serviceaccount/iAMMember:IAMMember", f"{name}-acting-{short}"] = {
-        "serviceAccountId": full,
-        "role": "roles/iam.workloadIdentityUser",
-        "member": f"{JOBS}/{scope}",
-    }
+    for short, scope in acting.items():
+        EXPECTED["gcp:serviceaccount/iAMMember:IAMMember", f"{name}-acting-{short}"] = {
+            "serviceAccountId": full,
+            "role": "roles/iam.workloadIdentityUser",
+            "member": f"{JOBS}/{scope}",
+        }
     label = name.removeprefix("deploy-")
     EXPECTED["gcp:storage/bucketIAMMember:BucketIAMMember", f"state-bucket-reader-{label}"] = {
         "bucket": STATE,
@@ -132,21 +147,32 @@ def expect_account(name: str, shown: str, scope: str, short: str, reader: str) -
             "member": member,
             "condition": {"title": "its own state", "expression": own_state(STATE, STACKS[label]).expression},
         }
-    EXPECTED["gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember", f"state-key-{reader}-{label}"] = {
-        "cryptoKeyId": KEY,
-        "role": "roles/cloudkms.cryptoKeyEncrypterDecrypter" if writes else "roles/cloudkms.cryptoKeyDecrypter",
-        "member": member,
-    }
+        EXPECTED["gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember", f"state-key-{label}-{label}"] = {
+            "cryptoKeyId": key(label),
+            "role": "roles/cloudkms.cryptoKeyEncrypterDecrypter",
+            "member": member,
+        }
+    for sealed in opens:
+        EXPECTED["gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember", f"state-key-{sealed}-{label}"] = {
+            "cryptoKeyId": key(sealed),
+            "role": "roles/cloudkms.cryptoKeyDecrypter",
+            "member": member,
+        }
 
 
-expect_account("preview", "gpujob: looks, changes nothing", "none", "jobs-in-no-environment", "reader")
+expect_account("preview", "gpujob: looks, changes nothing", {"pull-requests": "none", "main": "main"}, ("dev",))
+expect_account(
+    "prod-preview",
+    "gpujob: looks at prod, changes nothing",
+    {"its-environment": "prod-preview", "main": "main"},
+    ("prod", "dev"),
+)
 for environment in ENVIRONMENTS:
     expect_account(
         f"deploy-{environment}",
         f"gpujob: deploys from the environment {environment}",
-        environment,
-        "its-environment",
-        "writer",
+        {"its-environment": environment},
+        ("dev",) if environment == "prod" else (),
     )
 
 CONDITIONS = {
@@ -164,7 +190,7 @@ CONDITIONS = {
     },
 }
 GRANTS = [
-    *((project, role, "preview") for project in ("acme-dev", "acme-prod") for role in LOOKS),
+    *((project, role, account) for account, project in PREVIEWS.items() for role in LOOKS),
     *((project, role, f"deploy-{name}") for name, project in ENVIRONMENTS.items() for role in DEPLOYS),
 ]
 for project, role, account in GRANTS:
@@ -185,7 +211,7 @@ EVERYWHERE = ("cloudkms", "cloudresourcemanager", "iam", "iamcredentials", "serv
 LOOKED_AT = ("artifactregistry", "logging", "monitoring", "run", "secretmanager")
 SERVICES = [
     *(("demo-project", api) for api in (*EVERYWHERE, *LOOKED_AT, "storage", "sts")),
-    *((project, api) for project in ("acme-dev", "acme-prod") for api in EVERYWHERE),
+    *((project, api) for project in ("acme-dev", "acme-prod", "acme-requests") for api in EVERYWHERE),
 ]
 EXPECTED |= {
     ("gcp:projects/service:Service", f"services-{project}-{api}"): {
@@ -270,10 +296,84 @@ def test_the_state_is_that_of_this_pulumi_project() -> None:
 
 
 def test_whoever_deploys_an_image_may_read_it(registered: Registered) -> None:
-    """Cloud Run asks that of the deployer, besides of its own agent."""
+    """Cloud Run asks that of the deployer, besides of its own agent. Each builds its own; prod takes dev's."""
     grants = registered.of_type("gcp:projects/iAMMember:IAMMember").values()
-    readers = {one["member"] for one in grants if one["project"] == "acme-dev" and "artifactregistry" in one["role"]}
-    assert {f"serviceAccount:{email(f'deploy-{name}')}" for name in ENVIRONMENTS} <= readers
+    readers = {(one["project"], one["member"]) for one in grants if "artifactregistry" in one["role"]}
+    built_in = {**ENVIRONMENTS, "prod": ENVIRONMENTS["dev"]}
+    for name, project in built_in.items():
+        assert (project, f"serviceAccount:{email(f'deploy-{name}')}") in readers
+
+
+def openers(registered: Registered, environment: str) -> set[str]:
+    """Accounts that can open what that environment's key has sealed."""
+    grants = registered.of_type("gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember").values()
+    return {one["member"].partition(":")[2] for one in grants if one["cryptoKeyId"] == key(environment)}
+
+
+def accounts_of(registered: Registered, claims: dict[str, str]) -> set[str]:
+    """Accounts that a job with these claims may act as."""
+    provider = registered.only("gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider")
+    scope = evaluated(provider["attributeMapping"]["attribute.scope"], claims)
+    grants = registered.of_type("gcp:serviceaccount/iAMMember:IAMMember").values()
+    return {one["serviceAccountId"].rpartition("/")[2] for one in grants if one["member"].endswith(f"/{scope}")}
+
+
+PULL_REQUEST = {"event_name": "pull_request", "ref": "refs/pull/1/merge"}
+
+
+@pytest.mark.parametrize("environment", ["", "dev", "prod", "pull-request", "anything"])
+def test_what_is_sealed_in_prods_state_is_opened_by_no_pull_request_that_nobody_let(
+    registered: Registered, environment: str
+) -> None:
+    """Only the environment prod-preview, which has required reviewers, lends the account that can."""
+    claims = {**PULL_REQUEST, **({"environment": environment} if environment else {})}
+    assert accounts_of(registered, claims) & openers(registered, "prod") == set()
+    let = accounts_of(registered, {**PULL_REQUEST, "environment": "prod-preview"})
+    assert let == {email("prod-preview")} <= openers(registered, "prod")
+
+
+def test_an_environments_key_is_open_to_those_who_deploy_or_preview_it_and_to_who_takes_its_image(
+    registered: Registered,
+) -> None:
+    assert openers(registered, "pull-request") == {email("deploy-pull-request")}
+    assert openers(registered, "prod") == {email("deploy-prod"), email("prod-preview")}
+    of_dev = ("deploy-dev", "deploy-prod", "preview", "prod-preview")
+    assert openers(registered, "dev") == {email(one) for one in of_dev}
+    assert set(OPENERS) <= set(ENVIRONMENTS)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"event_name": "push", "ref": "refs/heads/mine"},
+        {"event_name": "workflow_dispatch", "ref": "refs/heads/mine"},
+        *(
+            {"event_name": event, "ref": "refs/heads/mine", "environment": environment}
+            for event in ("push", "workflow_dispatch")
+            for environment in ("dev", "prod", "pull-request", "prod-preview", "anything")
+        ),
+    ],
+)
+def test_a_branch_without_a_pull_request_gets_no_account(registered: Registered, claims: dict[str, str]) -> None:
+    assert accounts_of(registered, claims) == set()
+
+
+def test_code_of_a_pull_request_can_act_as_no_account_that_deploys_dev_or_prod(registered: Registered) -> None:
+    """Whoever administers a project's accounts can act as any of them; pull requests have a project of their own."""
+    accounts = registered.of_type("gcp:serviceaccount/account:Account").values()
+    grants = registered.of_type("gcp:projects/iAMMember:IAMMember").values()
+    mine = f"serviceAccount:{email('deploy-pull-request')}"
+    administered = {one["project"] for one in grants if one["member"] == mine and "serviceAccount" in one["role"]}
+    assert {one["accountId"] for one in accounts if one["project"] in administered} == {"gpujob-deploy-pull-request"}
+
+
+def test_the_subject_of_the_longest_names_is_within_what_google_takes(registered: Registered) -> None:
+    """127 bytes, else no token is exchanged. GitHub's own subject would hold both names."""
+    mapping = registered.only("gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider")["attributeMapping"]
+    numbers = {"repository_id": "9" * 20, "run_id": "9" * 20, "run_attempt": "9" * 10}
+    long = {"repository": "a" * 39 + "/" + "b" * 100, "ref": "refs/heads/" + "c" * 244}
+    claims = {**numbers, **long, "sub": f"repo:{long['repository']}:ref:{long['ref']}"}
+    assert len(evaluated(mapping["google.subject"], claims).encode()) <= 127 < len(claims["sub"])
 
 
 def test_state_and_key_cannot_just_be_deleted(registered: Registered) -> None:
@@ -306,7 +406,8 @@ def test_exports_exactly_the_variables_that_the_workflows_read(registered: Regis
     of_environments = outputs["environmentVariables"]
     assert read == {*outputs["variables"], *(name for values in of_environments.values() for name in values)}
     named = {name for file in WORKFLOWS for name in re.findall(r"^ +environment: (\S+)$", file.read_text(), re.M)}
-    assert set(of_environments) == named
+    # What previews prod reads a variable of the repository, as the nightly comparison does, which is in no environment.
+    assert {*of_environments, "prod-preview"} == named
 
 
 def test_exports_the_values_and_the_commands_to_put_them_in_place(registered: Registered) -> None:
@@ -314,8 +415,10 @@ def test_exports_the_values_and_the_commands_to_put_them_in_place(registered: Re
     assert outputs["variables"] == {
         "GCP_WORKLOAD_IDENTITY_PROVIDER": f"{POOL}/providers/repository",
         "GCP_PREVIEW_ACCOUNT": email("preview"),
+        "GCP_PROD_PREVIEW_ACCOUNT": email("prod-preview"),
         "PULUMI_STATE_URL": f"gs://{STATE}",
-        "PULUMI_SECRETS_PROVIDER": f"gcpkms://{KEY}",
+        "PULL_REQUEST_PROJECT": "acme-requests",
+        "PULL_REQUEST_SECRETS_PROVIDER": f"gcpkms://{key('pull-request')}",
     }
     assert outputs["environmentVariables"] == {
         name: {"GCP_DEPLOY_ACCOUNT": email(f"deploy-{name}")} for name in ENVIRONMENTS
@@ -329,26 +432,33 @@ def test_exports_the_values_and_the_commands_to_put_them_in_place(registered: Re
     ]
     assert outputs["stateCommands"] == [
         f"pulumi login gs://{STATE}",
-        f"pulumi stack init dev --secrets-provider 'gcpkms://{KEY}'",
-        f"pulumi stack init prod --secrets-provider 'gcpkms://{KEY}'",
+        f"pulumi stack init dev --secrets-provider 'gcpkms://{key('dev')}'",
+        f"pulumi stack init prod --secrets-provider 'gcpkms://{key('prod')}'",
     ]
 
 
 SCOPES: list[tuple[dict[str, str], str]] = [
-    ({"ref": "refs/pull/1/merge"}, "none"),
-    ({"ref": "refs/heads/main"}, "none"),
+    (PULL_REQUEST, "none"),
+    ({"ref": "refs/heads/main"}, "main"),
+    ({"event_name": "schedule", "ref": "refs/heads/main"}, "main"),
+    ({"event_name": "push", "ref": "refs/heads/mine"}, "refused"),
     ({"environment": "dev", "ref": "refs/heads/main"}, "dev"),
     ({"environment": "prod", "ref": "refs/heads/main"}, "prod"),
     ({"environment": "prod", "ref": "refs/heads/mine"}, "refused"),
-    ({"environment": "dev", "ref": "refs/pull/1/merge"}, "refused"),
-    ({"environment": "pull-request", "ref": "refs/pull/1/merge"}, "pull-request"),
+    ({"environment": "dev", **PULL_REQUEST}, "refused"),
+    ({"environment": "pull-request", **PULL_REQUEST}, "pull-request"),
+    ({"environment": "prod-preview", **PULL_REQUEST}, "prod-preview"),
+    # A pull request that was merged and closed: GitHub says the branch that it went into.
+    ({"environment": "pull-request", "event_name": "pull_request", "ref": "refs/heads/main"}, "pull-request"),
+    ({"environment": "pull-request", "event_name": "push", "ref": "refs/heads/main"}, "refused"),
+    ({"environment": "of-nobody", **PULL_REQUEST}, "refused"),
 ]
 
 
 @pytest.mark.parametrize(("claims", "scope"), SCOPES)
 def test_a_branch_that_names_the_environment_of_production_gets_no_account(claims: dict[str, str], scope: str) -> None:
     mapping = EXPECTED["gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider", "github-provider"]
-    assert evaluated(mapping["attributeMapping"]["attribute.scope"], claims) == scope
+    assert evaluated(mapping["attributeMapping"]["attribute.scope"], {"event_name": "push", **claims}) == scope
 
 
 def evaluated(expression: str, claims: dict[str, str]) -> str:

@@ -19,21 +19,42 @@ def test_with_the_two_that_are_needed_everything_is_in_one_project() -> None:
     assert settings.environments == {"dev": "demo-project", "prod": "demo-project", "pull-request": "demo-project"}
     assert settings.projects == ("demo-project",)
     assert settings.state_bucket == "gpujob-state-demo-project"
+    assert settings.pool_id == "github"
 
 
 def test_pull_requests_go_where_dev_is_and_never_where_prod_is() -> None:
     settings = parse({**RIGHT, "devProject": "acme-dev", "prodProject": "acme-prod"}, **PLACE)
     assert settings.environments == {"dev": "acme-dev", "prod": "acme-prod", "pull-request": "acme-dev"}
+    alone = parse({**RIGHT, "devProject": "acme-dev", "pullRequestProject": "acme-requests"}, **PLACE)
+    assert alone.environments["pull-request"] == "acme-requests"
 
 
-def test_there_is_a_warning_where_a_branch_could_reach_production_or_the_state() -> None:
-    apart = {"devProject": "acme-dev", "prodProject": "acme-prod"}
-    assert parse({**RIGHT, **apart}, **PLACE).warnings == ()
-    (together,) = parse(RIGHT, **PLACE).warnings
-    assert "dev and prod are both in demo-project" in together
-    (with_state,) = parse({**RIGHT, "prodProject": "acme-prod"}, **PLACE).warnings
+APART = {"devProject": "acme-dev", "prodProject": "acme-prod", "pullRequestProject": "acme-requests"}
+
+
+def test_there_is_a_warning_where_what_nobody_approved_could_reach_production_or_the_state() -> None:
+    assert parse({**RIGHT, **APART}, **PLACE).warnings == ()
+    (together,) = parse({**RIGHT, **APART, "devProject": "acme-prod"}, **PLACE).warnings
+    assert "dev and prod are both in acme-prod" in together
+    (with_state,) = parse({**RIGHT, **APART, "devProject": "demo-project"}, **PLACE).warnings
     assert "The state of every stack is in dev's project demo-project" in with_state
     assert all("gpujob-bootstrap:devProject" in warning for warning in (together, with_state))
+
+
+@pytest.mark.parametrize(
+    ("project", "beside"),
+    [("acme-dev", "with dev."), ("acme-prod", "with prod."), ("demo-project", "with the state of every stack.")],
+)
+def test_there_is_a_warning_where_a_pull_request_shares_a_project(project: str, beside: str) -> None:
+    (warning,) = parse({**RIGHT, **APART, "pullRequestProject": project}, **PLACE).warnings
+    assert f"Pull requests' stacks are in {project}, {beside}" in warning
+    assert "gpujob-bootstrap:pullRequestProject" in warning
+
+
+def test_all_in_one_project_says_everything_that_is_shared() -> None:
+    requests, together = parse(RIGHT, **PLACE).warnings
+    assert "with dev and prod and the state of every stack" in requests
+    assert "dev and prod are both in demo-project" in together
 
 
 @pytest.mark.parametrize(
@@ -49,6 +70,10 @@ def test_there_is_a_warning_where_a_branch_could_reach_production_or_the_state()
         ({"repositoryId": "1' || '1"}, "repositoryId"),
         ({"devProject": "Acme"}, "devProject"),
         ({"prodProject": "a"}, "prodProject"),
+        ({"pullRequestProject": "Acme"}, "pullRequestProject"),
+        ({"poolId": "a"}, "poolId"),
+        ({"poolId": "gcp-github"}, "poolId"),
+        ({"poolId": "GitHub"}, "poolId"),
         ({"stateBucketName": "my-google-state"}, "stateBucketName"),
         ({"stateBucketName": "ab"}, "stateBucketName"),
         ({"repo": "acme/gpujob"}, "repo"),

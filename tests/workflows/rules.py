@@ -27,6 +27,11 @@ OUTSIDERS = ("pull_request_target", "workflow_run", "issue_comment", "issues", "
 """Events that run with this repository's rights on what anybody may send."""
 SAME_REPOSITORY = "github.event.pull_request.head.repo.full_name == github.repository"
 CHANGING = {"up", "update", "destroy"}
+PREVIEW, PROD_PREVIEW, DEPLOY = (
+    f"${{{{ vars.GCP_{name}_ACCOUNT }}}}" for name in ("PREVIEW", "PROD_PREVIEW", "DEPLOY")
+)
+EACH_PREVIEW = "${{ matrix.stack == 'prod' && vars.GCP_PROD_PREVIEW_ACCOUNT || vars.GCP_PREVIEW_ACCOUNT }}"
+"""Of a job for each lasting stack, on main."""
 
 
 @dataclass(frozen=True)
@@ -145,14 +150,21 @@ def no_expression_in_a_script(workflow: Workflow) -> Iterator[str]:
 
 
 def apart_accounts(workflow: Workflow) -> Iterator[str]:
-    """Who only looks has an account that only looks; who changes something does so in an environment."""
+    """Who only looks has an account that only looks; who changes something does so in an environment.
+
+    What a pull request runs looks at prod in an environment too, in which somebody has to let it.
+    """
     for name, job in workflow.jobs.items():
         accounts = {step["with"].get("service_account") for step in uses(job, "google-github-actions/auth")}
         changes = changes_a_stack(job)
-        expected = "${{ vars.GCP_DEPLOY_ACCOUNT }}" if job.get("environment") else "${{ vars.GCP_PREVIEW_ACCOUNT }}"
-        if accounts - {expected}:
-            yield f"{name}: signs in as {accounts}, in the environment {job.get('environment')}"
-        if changes and not job.get("environment"):
+        environment = job.get("environment")
+        if environment:
+            expected = {PROD_PREVIEW if environment == "prod-preview" else DEPLOY}
+        else:
+            expected = {PREVIEW} if "pull_request" in workflow.events else {PREVIEW, EACH_PREVIEW}
+        if accounts - expected:
+            yield f"{name}: signs in as {accounts}, in the environment {environment}"
+        if changes and environment in (None, "prod-preview"):
             yield f"{name}: changes a stack outside of an environment"
 
 

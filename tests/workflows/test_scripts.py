@@ -159,15 +159,32 @@ def test_prod_takes_the_image_of_dev(runner: Runner) -> None:
 def test_the_image_that_prod_runs_is_kept_in_devs_repository(runner: Runner) -> None:
     runner.stands_in("gcloud", 'echo "gcloud $*"')
     script: dict[str, Any]
-    (script,) = [one for one in workflow("deploy").jobs["keep"]["steps"] if one.get("name")]
-    said = runner.command("bash", "-e", "-c", script["run"].replace("--stack prod", "--stack dev"))
-    image = runner.pulumi("stack", "output", "image", "--stack", "dev").strip()
+    (script,) = [one for one in workflow("deploy").jobs["prod"]["steps"] if one.get("id") == "image"]
+    noted = runner.tree / "noted"
+    # In this cloud only dev is deployed.
+    of_dev = script["run"].replace("--stack prod", "--stack dev")
+    runner.command("bash", "-e", "-c", of_dev, GITHUB_OUTPUT=str(noted))
+    image = noted.read_text().removeprefix("image=").strip()
+    noted.unlink()
+    assert image == runner.pulumi("stack", "output", "image", "--stack", "dev").strip()
+    said = runner.step("deploy", "keep", "Keep the image that prod runs", IMAGE=image)
     assert said == f"gcloud artifacts docker tags add {image} {image.split('@')[0]}:promoted-prod\n"
+
+
+def there(runner: Runner, stack: str) -> str:
+    """What the last job of a pull request finds: whether it has a stack."""
+    noted = runner.tree / "noted"
+    look = "Look whether there is such a stack"
+    runner.step("pull-request-stack", "down", look, STACK=stack, GITHUB_OUTPUT=str(noted))
+    found = noted.read_text().removeprefix("there=").strip()
+    noted.unlink()
+    return found
 
 
 def test_a_pull_requests_stack_comes_beside_dev_and_goes_without_a_trace(runner: Runner) -> None:
     before = runner.inventory()
-    given = {"NUMBER": "12", "SECRETS_PROVIDER": "passphrase"}
+    given = {"NUMBER": "12", "PROJECT": "", "SECRETS_PROVIDER": "passphrase"}
+    assert there(runner, "pr-12") == "false"
     runner.step("pull-request-stack", "up", "Write the stack's file", **given)
     runner.pulumi("stack", "init", "pr-12")
     runner.pulumi("up", "--stack", "pr-12", "--yes", "--skip-preview", "--policy-pack", "policies")
@@ -183,6 +200,7 @@ def test_a_pull_requests_stack_comes_beside_dev_and_goes_without_a_trace(runner:
     runner.stands_in("gh", "echo OPEN")
     runner.step("drift", "forgotten", look)
 
+    assert there(runner, "pr-12") == "true"
     runner.step("pull-request-stack", "down", "Write the stack's file", **given)
     lock = runner.backend / ".pulumi" / "locks" / "organization" / "gpujob" / "pr-12" / "of-a-killed-run.json"
     lock.parent.mkdir(parents=True, exist_ok=True)

@@ -65,6 +65,10 @@ MISTAKES = [
     (rules.apart_accounts, "deploy", "    environment: prod\n", ""),
     (rules.apart_accounts, "deploy", "vars.GCP_DEPLOY_ACCOUNT", "vars.GCP_PREVIEW_ACCOUNT"),
     (rules.apart_accounts, "preview", "command: preview", "command: up"),
+    (rules.apart_accounts, "preview", "    environment: prod-preview\n", ""),
+    (rules.apart_accounts, "preview", "vars.GCP_PREVIEW_ACCOUNT", "vars.GCP_PROD_PREVIEW_ACCOUNT"),
+    (rules.apart_accounts, "preview", "${{ vars.GCP_PREVIEW_ACCOUNT }}", rules.EACH_PREVIEW),
+    (rules.apart_accounts, "preview", "environment: prod-preview", "environment: pull-request"),
     (rules.apart_accounts, "drift", " --preview-only", ""),
     (rules.one_engine_a_stack, "preview", "cancel-in-progress: true", "cancel-in-progress: false"),
     (rules.one_engine_a_stack, "preview", "preview-${{ github.event.pull_request.number }}", "preview"),
@@ -121,12 +125,14 @@ def test_the_engine_is_the_one_that_everything_was_tried_with() -> None:
 
 
 def test_a_preview_has_the_policies_and_comments_with_its_summary() -> None:
-    (preview,) = [
+    previews = [
         step["with"] for _, step in workflow("preview").steps() if step.get("with", {}).get("command") == "preview"
     ]
-    assert preview["policyPacks"] == "policies"
-    assert preview["comment-on-pr"] is True
-    assert preview["always-include-summary"] is True
+    assert [preview["stack-name"] for preview in previews] == ["dev", "prod"]
+    for preview in previews:
+        assert preview["policyPacks"] == "policies"
+        assert preview["comment-on-pr"] is True
+        assert preview["always-include-summary"] is True
 
 
 def look_for_forgotten(folder: Path, *, stacks: str, pull_request: str) -> subprocess.CompletedProcess[str]:
@@ -140,7 +146,7 @@ def look_for_forgotten(folder: Path, *, stacks: str, pull_request: str) -> subpr
         (folder / program).write_text(f"#!/bin/sh\n{script}\n")
         (folder / program).chmod(0o755)
     (step,) = [one for one in workflow("drift").jobs["forgotten"]["steps"] if one.get("name")]
-    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "SECRETS_PROVIDER": "gcpkms://key"}
+    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "PROJECT": "p", "SECRETS_PROVIDER": "gcpkms://key"}
     return subprocess.run(
         ["bash", "-e", "-c", step["run"]], env=environment, capture_output=True, text=True, check=False, timeout=60
     )
@@ -162,11 +168,70 @@ def test_a_stack_is_forgotten_when_its_pull_request_is_not_open_or_lost_its_labe
     done = look_for_forgotten(tmp_path, stacks=f"echo '{listed}'", pull_request=f"echo '{json.dumps(pull_request)}'")
     assert done.returncode == (0 if wanted else 1), done
     assert ("pr-7 is still there" in done.stdout) is not wanted
-    assert wanted or "infra.pull_request_stack 7 --secrets-provider 'gcpkms://key'" in done.stdout
+    assert wanted or "infra.pull_request_stack 7 --project 'p' --secrets-provider 'gcpkms://key'" in done.stdout
 
 
 def test_where_the_stacks_cannot_be_listed_they_are_not_taken_for_none(tmp_path: Path) -> None:
     assert look_for_forgotten(tmp_path, stacks="exit 3", pull_request="echo '{}'").returncode == 3
+
+
+LOOK = "Look whether there is such a stack"
+
+
+def look_for_the_stack(folder: Path, stacks: str) -> tuple[subprocess.CompletedProcess[str], str]:
+    """What the look printed and what it noted; `stacks` is a script that stands in for `pulumi`."""
+    (folder / "pulumi").write_text(f"#!/bin/sh\n{stacks}\n")
+    (folder / "pulumi").chmod(0o755)
+    (folder / "noted").write_text("")
+    (step,) = [one for one in workflow("pull-request-stack").jobs["down"]["steps"] if one.get("name") == LOOK]
+    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "STACK": "pr-7", "GITHUB_OUTPUT": str(folder / "noted")}
+    done = subprocess.run(
+        ["bash", "-e", "-c", step["run"]], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    return done, (folder / "noted").read_text()
+
+
+@pytest.mark.parametrize(
+    ("stacks", "there"),
+    [([], "false"), (["dev", "pr-70", "pr-7"], "true"), (["dev", "pr-70", "xpr-7", "pr-7-old"], "false")],
+)
+def test_a_closed_pull_request_without_a_stack_is_green_and_says_so(
+    tmp_path: Path, stacks: list[str], there: str
+) -> None:
+    done, noted = look_for_the_stack(tmp_path, f"echo '{json.dumps([{'name': name} for name in stacks])}'")
+    assert (done.returncode, noted) == (0, f"there={there}\n"), done
+    assert ("There is no stack pr-7" in done.stdout) is (there == "false")
+
+
+@pytest.mark.parametrize("stacks", ["exit 3", "echo nonsense"])
+def test_stacks_that_cannot_be_listed_are_not_taken_for_none_when_a_pull_request_is_closed(
+    tmp_path: Path, stacks: str
+) -> None:
+    done, noted = look_for_the_stack(tmp_path, stacks)
+    assert done.returncode != 0
+    assert noted == ""
+
+
+def test_after_the_look_every_step_waits_for_a_stack() -> None:
+    steps = workflow("pull-request-stack").jobs["down"]["steps"]
+    (look,) = [i for i, step in enumerate(steps) if step.get("name") == LOOK]
+    assert steps[look]["id"] == "stack"
+    assert len(steps[look + 1 :]) == 4
+    assert all(step["if"] == "steps.stack.outputs.there == 'true'" for step in steps[look + 1 :])
+
+
+def test_no_job_opens_the_state_of_prod_but_those_that_deploy_or_preview_it() -> None:
+    """dev's account has no key to it; what prod runs is passed on by the job that deployed it."""
+    allowed = {("deploy", "prod"), ("preview", "prod"), ("drift", "drift")}
+    for file in FILES:
+        for job, content in Workflow("", file.read_text()).jobs.items():
+            steps = content.get("steps", [])
+            texts = [step.get("run", "") + str(step.get("with", {}).get("stack-name", "")) for step in steps]
+            names_it = any(re.search(r"--stack prod|promote dev prod|^prod$", text) for text in texts)
+            assert not names_it or (file.stem, job) in allowed, (file.stem, job)
+    deploy = workflow("deploy").jobs
+    assert deploy["prod"]["outputs"] == {"image": "${{ steps.image.outputs.image }}"}
+    assert deploy["keep"]["steps"][-1]["env"] == {"IMAGE": "${{ needs.prod.outputs.image }}"}
 
 
 def test_a_closed_pull_requests_stack_is_unlocked_before_it_is_destroyed() -> None:
@@ -191,7 +256,7 @@ def test_main_deploys_dev_after_the_tests_and_prod_after_dev() -> None:
     assert "github.ref == 'refs/heads/main'" in jobs["dev"]["if"]
 
 
-@pytest.mark.parametrize(("name", "job"), [("preview", "preview"), ("deploy", "prod")])
+@pytest.mark.parametrize(("name", "job"), [("preview", "prod"), ("deploy", "prod")])
 def test_prod_takes_the_image_that_dev_runs(name: str, job: str) -> None:
     steps = workflow(name).jobs[job]["steps"]
     promote = [i for i, step in enumerate(steps) if step.get("run") == ".venv/bin/python -m ops promote dev prod"]

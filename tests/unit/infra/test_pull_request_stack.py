@@ -31,6 +31,13 @@ def test_it_is_dev_with_names_of_its_own_disposable_and_silent(folder: Path) -> 
         assert getattr(settings, name) == f"{getattr(dev, name)}-pr-12"
 
 
+def test_it_may_be_in_a_project_of_its_own_and_so_are_its_buckets_and_accounts(folder: Path) -> None:
+    settings = settings_in(stack_file(folder, "12", project="acme-requests"))
+    assert settings.project == "acme-requests"
+    assert settings.bucket == "gpu-checkpoints-acme-requests-pr-12"
+    assert settings_in(stack_file(folder, "12", project="")).project == "acme-dev"
+
+
 def test_its_secrets_are_sealed_by_the_key_and_devs_own_data_key_is_left_out(folder: Path) -> None:
     content = yaml.safe_load(stack_file(folder, "12", "gcpkms://key").read_text())
     assert set(content) == {"config", "secretsprovider"}
