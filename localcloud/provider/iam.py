@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from typing import ClassVar
 
@@ -118,6 +119,34 @@ class IamMember(ResourceType):
                 else:
                     return
             rest.cancelled.wait(0.1 * (attempt + 1))
+
+
+class NamedIamMember(IamMember):
+    """Where the object has a full name made of the target's inputs, which a program may give in place of the last."""
+
+    endpoint: ClassVar[str]
+    full_name: ClassVar[str]
+    """With the inputs' names in braces; the last of them is the object's own."""
+    target_noun: ClassVar[str]
+
+    def target_of(self, inputs: Values) -> str:
+        name = str(inputs[self.target_inputs[-1].name])
+        return name if self._pattern().fullmatch(name) else self.full_name.format_map(inputs)
+
+    def target_named(self, name: str) -> Values:
+        match = self._pattern().fullmatch(name)
+        if not match:
+            raise Refused(f"{name!r} is no {self.target_noun}; give '{self.import_form}'")
+        return match.groupdict()
+
+    def read_policy(self, rest: Rest, target: str) -> Values:
+        return rest.call("GET", f"{rest.settings.endpoint(self.endpoint)}{target}:getIamPolicy")
+
+    def write_policy(self, rest: Rest, target: str, policy: Values) -> None:
+        rest.call("POST", f"{rest.settings.endpoint(self.endpoint)}{target}:setIamPolicy", body={"policy": policy})
+
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", self.full_name))
 
 
 def _binding(policy: Values, inputs: Values) -> Values:

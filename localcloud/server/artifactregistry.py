@@ -132,14 +132,4 @@ def get_image(call: Call) -> Json:
     return image
 
 
-@routes.on("GET", _REPOSITORY + ":getIamPolicy")
-def get_policy(call: Call) -> Json:
-    """The repository's policy."""
-    return policies.get(call.cloud.store, f"artifactregistry.googleapis.com/{_repository(call)['name']}")
-
-
-@routes.on("POST", _REPOSITORY + ":setIamPolicy")
-def set_policy(call: Call) -> Json:
-    """Replace the repository's policy."""
-    key = f"artifactregistry.googleapis.com/{_repository(call)['name']}"
-    return policies.put(call.cloud.store, key, obj(call.body.get("policy")))
+policies.serve(routes, _REPOSITORY, lambda call: f"artifactregistry.googleapis.com/{_repository(call)['name']}")

@@ -1,6 +1,6 @@
 """Resource Manager v1: any project named exists and is active; its policy is kept."""
 
-from localcloud.jsontypes import Json, items, obj
+from localcloud.jsontypes import Json, items
 from localcloud.resources import project_number
 from localcloud.server import policies
 from localcloud.server.errors import invalid
@@ -29,16 +29,7 @@ def _key(call: Call) -> str:
     return f"cloudresourcemanager.googleapis.com/projects/{call.params['project']}"
 
 
-@routes.on("POST", _PROJECT + ":getIamPolicy")
-def get_policy(call: Call) -> Json:
-    """The project's policy."""
-    return policies.get(call.cloud.store, _key(call))
-
-
-@routes.on("POST", _PROJECT + ":setIamPolicy")
-def set_policy(call: Call) -> Json:
-    """Replace the project's policy."""
-    return policies.put(call.cloud.store, _key(call), obj(call.body.get("policy")))
+policies.serve(routes, _PROJECT, _key, read_by="POST")
 
 
 @routes.on("POST", _PROJECT + ":testIamPermissions")

@@ -110,16 +110,7 @@ def disable_account(call: Call) -> Json:
     return {}
 
 
-@routes.on("POST", _ACCOUNT + ":getIamPolicy")
-def get_policy(call: Call) -> Json:
-    """Who may use this account."""
-    return policies.get(call.cloud.store, f"iam.googleapis.com/{_account(call)['name']}")
-
-
-@routes.on("POST", _ACCOUNT + ":setIamPolicy")
-def set_policy(call: Call) -> Json:
-    """Replace who may use this account."""
-    return policies.put(call.cloud.store, f"iam.googleapis.com/{_account(call)['name']}", obj(call.body.get("policy")))
+policies.serve(routes, _ACCOUNT, lambda call: f"iam.googleapis.com/{_account(call)['name']}", read_by="POST")
 
 
 @routes.on("GET", _ACCOUNT + "/keys")

@@ -1,12 +1,14 @@
 """IAM policies of every product: one read-modify-write with an etag, and the members that may stand in it."""
 
 import re
-from typing import cast
+from collections.abc import Callable
+from typing import Literal, cast
 
 from localcloud.jsontypes import Json, items, obj, objects
 from localcloud.kinds import Kind
 from localcloud.resources import etag
 from localcloud.server.errors import ApiError, aborted, invalid
+from localcloud.server.http import Call, Routes
 from localcloud.store import Store
 
 _MEMBER = re.compile(
@@ -17,6 +19,21 @@ _ROLE = re.compile(r"^(roles/[\w.]+|(projects|organizations)/[^/]+/roles/[\w.]+)
 CONCURRENT_CHANGE = (
     "There were concurrent policy changes. Please retry the whole read-modify-write with exponential backoff."
 )
+
+
+def serve(
+    routes: Routes, path: str, resource_of: Callable[[Call], str], *, read_by: Literal["GET", "POST"] = "GET"
+) -> None:
+    """The two verbs of the resource at `path`, as most products spell them; `resource_of` may refuse the call."""
+
+    def get_policy(call: Call) -> Json:
+        return get(call.cloud.store, resource_of(call))
+
+    def set_policy(call: Call) -> Json:
+        return put(call.cloud.store, resource_of(call), obj(call.body.get("policy")))
+
+    routes.on(read_by, path + ":getIamPolicy")(get_policy)
+    routes.on("POST", path + ":setIamPolicy")(set_policy)
 
 
 def get(store: Store, resource: str) -> Json:

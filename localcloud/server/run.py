@@ -192,13 +192,4 @@ def _policy_key(call: Call) -> str:
     return f"run.googleapis.com/{stored_job(call)['name']}"
 
 
-@routes.on("GET", JOBS + "/{job}:getIamPolicy")
-def get_policy(call: Call) -> Json:
-    """The job's policy."""
-    return policies.get(call.cloud.store, _policy_key(call))
-
-
-@routes.on("POST", JOBS + "/{job}:setIamPolicy")
-def set_policy(call: Call) -> Json:
-    """Replace the job's policy."""
-    return policies.put(call.cloud.store, _policy_key(call), obj(call.body.get("policy")))
+policies.serve(routes, JOBS + "/{job}", _policy_key)

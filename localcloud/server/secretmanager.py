@@ -134,13 +134,4 @@ for _verb, _state in _STATES.items():
     _add_state(_verb, _state)
 
 
-@routes.on("GET", _SECRET + ":getIamPolicy")
-def get_policy(call: Call) -> Json:
-    """The secret's policy."""
-    return policies.get(call.cloud.store, f"secretmanager.googleapis.com/{_secret(call)}")
-
-
-@routes.on("POST", _SECRET + ":setIamPolicy")
-def set_policy(call: Call) -> Json:
-    """Replace the secret's policy."""
-    return policies.put(call.cloud.store, f"secretmanager.googleapis.com/{_secret(call)}", obj(call.body.get("policy")))
+policies.serve(routes, _SECRET, lambda call: f"secretmanager.googleapis.com/{_secret(call)}")

@@ -8,7 +8,7 @@ from localcloud.provider.bodies import body_of
 from localcloud.provider.diffing import differences
 from localcloud.provider.errors import Refused
 from localcloud.provider.fields import flag, many, one, string_map, text, texts, whole
-from localcloud.provider.iam import IamMember, member_inputs
+from localcloud.provider.iam import NamedIamMember, member_inputs
 from localcloud.provider.labels import label_outputs, merged_labels, own_labels
 from localcloud.provider.resource import DELETION_POLICY, PROJECT, ResourceType, fetched, removed
 from localcloud.provider.rest import Rest
@@ -120,7 +120,7 @@ class Repository(ResourceType):
         return rest.settings.endpoint(_ENDPOINT) + self.id_of(inputs)
 
 
-class RepositoryIamMember(IamMember):
+class RepositoryIamMember(NamedIamMember):
     token = "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember"  # noqa: S105
     noun = "IAM member of a repository"
     regional = "location"
@@ -137,24 +137,9 @@ class RepositoryIamMember(IamMember):
     )
     inputs = (*target_inputs, *member_inputs())
     import_form = "projects/PROJECT/locations/LOCATION/repositories/NAME ROLE MEMBER"
-
-    def target_of(self, inputs: Values) -> str:
-        name = str(inputs["repository"])
-        if _FULL_NAME.fullmatch(name):
-            return name
-        return f"projects/{inputs['project']}/locations/{inputs['location']}/repositories/{name}"
-
-    def target_named(self, name: str) -> Values:
-        match = _FULL_NAME.fullmatch(name)
-        if not match:
-            raise Refused(f"{name!r} is no repository; give '{self.import_form}'")
-        return {"project": match[1], "location": match[2], "repository": match[3]}
-
-    def read_policy(self, rest: Rest, target: str) -> Values:
-        return rest.call("GET", f"{rest.settings.endpoint(_ENDPOINT)}{target}:getIamPolicy")
-
-    def write_policy(self, rest: Rest, target: str, policy: Values) -> None:
-        rest.call("POST", f"{rest.settings.endpoint(_ENDPOINT)}{target}:setIamPolicy", body={"policy": policy})
+    endpoint = _ENDPOINT
+    full_name = "projects/{project}/locations/{location}/repositories/{repository}"
+    target_noun = "repository"
 
 
 TYPES = (Repository(), RepositoryIamMember())

@@ -8,7 +8,7 @@ import zlib
 from localcloud.provider.bodies import body_of, with_choices
 from localcloud.provider.errors import Refused
 from localcloud.provider.fields import flag, many, one, string_map, text, texts, whole
-from localcloud.provider.iam import IamMember, member_inputs
+from localcloud.provider.iam import NamedIamMember, member_inputs
 from localcloud.provider.labels import label_outputs, merged_labels, own_labels
 from localcloud.provider.resource import DELETION_POLICY, PROJECT, ResourceType, fetched, removed
 from localcloud.provider.rest import Rest
@@ -167,7 +167,7 @@ class Job(ResourceType):
         return rest.settings.endpoint(_ENDPOINT) + self.id_of(inputs)
 
 
-class JobIamMember(IamMember):
+class JobIamMember(NamedIamMember):
     token = "gcp:cloudrunv2/jobIamMember:JobIamMember"  # noqa: S105
     noun = "IAM member of a Cloud Run job"
     regional = "location"
@@ -178,24 +178,9 @@ class JobIamMember(IamMember):
     )
     inputs = (*target_inputs, *member_inputs())
     import_form = "projects/PROJECT/locations/LOCATION/jobs/NAME ROLE MEMBER"
-
-    def target_of(self, inputs: Values) -> str:
-        name = str(inputs["name"])
-        if _FULL_NAME.fullmatch(name):
-            return name
-        return f"projects/{inputs['project']}/locations/{inputs['location']}/jobs/{name}"
-
-    def target_named(self, name: str) -> Values:
-        match = _FULL_NAME.fullmatch(name)
-        if not match:
-            raise Refused(f"{name!r} is no Cloud Run job; give '{self.import_form}'")
-        return {"project": match[1], "location": match[2], "name": match[3]}
-
-    def read_policy(self, rest: Rest, target: str) -> Values:
-        return rest.call("GET", f"{rest.settings.endpoint(_ENDPOINT)}{target}:getIamPolicy")
-
-    def write_policy(self, rest: Rest, target: str, policy: Values) -> None:
-        rest.call("POST", f"{rest.settings.endpoint(_ENDPOINT)}{target}:setIamPolicy", body={"policy": policy})
+    endpoint = _ENDPOINT
+    full_name = "projects/{project}/locations/{location}/jobs/{name}"
+    target_noun = "Cloud Run job"
 
 
 TYPES = (Job(), JobIamMember())
