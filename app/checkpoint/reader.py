@@ -10,6 +10,7 @@ import errno
 import struct
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.checkpoint import codec, collector
@@ -69,23 +70,16 @@ def _load(store: Store, name: CheckpointName, into: Into | None, ahead: Ahead | 
             "Nothing was changed. Get it with restore_tree, or give the session another CHECKPOINT_DIR or job name."
         )
     table, extents = sensibly(lambda: understood(manifest))
-    given = into(head, table) if into else {}
+    own = into(head, table) if into else {}
     targets = {
         row: target
-        for row, place in enumerate(table.places if given else ())
-        if (target := given.get(place.path)) is not None and values.can_be_filled(target, place)
+        for row, place in enumerate(table.places if own else ())
+        if (target := own.get(place.path)) is not None and values.can_be_filled(target, place)
     }
     homes = stripes.read_all(store, head.shards, extents, targets, ahead)
-    found: dict[int, Any] = {row: target.detach() for row, target in targets.items()}
-
-    def value(index: int) -> Any:
-        value = found.get(index)  # a tensor that occurs twice in the tree is one tensor again
-        if value is None:
-            place, home = table.places[index], homes.get(index)
-            value = found[index] = values.over(place, *home) if home else values.empty(place)
-        return value
-
-    return Loaded(name, head, sensibly(lambda: codec.decode(table.tree, value)))
+    given = {row: target.detach() for row, target in targets.items()}
+    found = sensibly(lambda: values.Found(table.places, homes, given))
+    return Loaded(name, head, sensibly(lambda: codec.decode(table.tree, found.__getitem__)))
 
 
 def read_manifest(store: Store, name: CheckpointName) -> Manifest:
@@ -137,9 +131,15 @@ def sensibly(action: Callable[[], T]) -> T:
 def understood(manifest: Manifest) -> tuple[Table, list[list[Extent]]]:
     """The table, and the rows with bytes by shard; they begin where they do in the shard's data section."""
     table = Table.decode(manifest.table, manifest.format)
+    places = table.places
+    sizes = dict[tuple[str, str, tuple[int, ...]], int]()
     shards: list[list[Extent]] = [[] for _ in manifest.head.shards]
-    for index, place in enumerate(table.places):
-        of_shard = shards[place.shard]
-        if size := values.size_bytes(place):
-            of_shard.append(Extent(place.begin, size, index))
+    of_extent = partial(tuple.__new__, Extent)  # a third of the time that Extent(...) takes
+    for index, (_path, kind, dtype, shape, shard, begin) in enumerate(places):
+        form = kind, dtype, shape
+        if (size := sizes.get(form)) is None:
+            size = sizes[form] = values.size_bytes(*form)
+        rows = shards[shard]
+        if size:
+            rows.append(of_extent((begin, size, index)))
     return table, shards

@@ -61,7 +61,7 @@ def _stand_ins(table: Table, extents: Sequence[Sequence[Extent]]) -> Callable[[i
         place: Place = table.places[index]
         form = place.kind, place.dtype, place.shape
         if form not in made:
-            made[form] = values.over(place, memory, 0) if values.size_bytes(place) else values.empty(place)
+            made[form] = values.over(place, memory, 0) if values.size_bytes(*form) else values.empty(place)
         return made[form]
 
     return stand_in

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from app.checkpoint.storage.store import Kinds, fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
 
 class Place(NamedTuple):
@@ -41,7 +42,7 @@ class Table:
     def encode(self) -> bytes:
         """As format 2."""
         turned = list(zip(*self.places, strict=True)) or [()] * len(_COLUMNS)
-        return join(self.tree, columns(*turned))
+        return join(self.tree, _dumps(dict(zip(_COLUMNS, turned, strict=True))))
 
     @classmethod
     def decode(cls, content: bytes, version: int) -> Table:
@@ -53,9 +54,11 @@ class Table:
         return cls(found["tree"], rows)
 
 
-def columns(*turned: Sequence[object]) -> bytes:
+def columns(*turned: Sequence[Any]) -> bytes:
     """The JSON of the tensors' columns, which are in the order of Place's fields. It may be kept from save to save."""
-    return _dumps(dict(zip(_COLUMNS, turned, strict=True)))
+    pairs = zip(_COLUMNS, turned, strict=True)
+    words = {name: _alike(column) if name in _REPEATING else _dumps(column) for name, column in pairs}
+    return b"{%b}" % b",".join(b'"%b":%b' % (name.encode(), word) for name, word in words.items())
 
 
 def join(tree: Any, tensors: bytes) -> bytes:
@@ -64,6 +67,8 @@ def join(tree: Any, tensors: bytes) -> bytes:
 
 
 _COLUMNS = Place._fields
+_REPEATING = {"kind", "dtype", "shape", "shard"}
+"""Columns of few different values."""
 _TABLE: dict[int, Kinds] = {1: {"tensors": (list,)}, 2: {"tensors": (dict,)}}
 _COLUMN_KINDS: Kinds = dict.fromkeys(_COLUMNS, (list,))
 
@@ -92,7 +97,8 @@ def _checked(turned: list[list[Any]]) -> list[Place]:
     _refuse_negative("shape", sides)
     if len({len(column) for column in turned}) > 1:
         raise ValueError(f"its columns are of lengths {[len(column) for column in turned]}")
-    return list(map(Place, paths, kinds, dtypes, map(tuple, shapes), shards, begins))
+    rows = zip(paths, kinds, dtypes, map(tuple, shapes), shards, begins, strict=True)
+    return list(map(tuple.__new__, repeat(Place), rows))  # Place(...) takes 0.2 us instead of 0.08
 
 
 def _refuse_unless(kind: type, name: str, values: list[Any]) -> None:
@@ -107,4 +113,11 @@ def _refuse_negative(name: str, values: list[int]) -> None:
 
 
 def _dumps(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+    """Without a look for what holds itself, a third of the time: no tree that was encoded does (encoding.py)."""
+    return json.dumps(value, separators=(",", ":"), check_circular=False).encode()
+
+
+def _alike(column: Sequence[Hashable]) -> bytes:
+    """As `_dumps`, each different value once: ten thousand shapes take 0.4 ms instead of 2.4."""
+    words = {each: _dumps(each) for each in set(column)}
+    return b"[%b]" % b",".join([words[each] for each in column])

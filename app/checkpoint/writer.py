@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import crc32c
@@ -64,19 +64,19 @@ def commit(
     kept = kept or Kept()
     with collector.resting():
         kept.layout = plan = layout(state, kept.layout, shard_bytes or SHARD_BYTES)
+    table = cache(lambda: join(state.tree, plan.columns))
     done = dict[int, WrittenShard]()
     while True:
         missing = [index for index in range(len(plan.shards)) if index not in done]
         images = [(name.shard(index), plan.shards[index]) for index in missing]
         writing = [partial(_write_or_refer, store, *image, state, kept.known) for image in images]
-        shards = _in_parallel(writing, meanwhile=lambda: plan.columns)
+        shards = _in_parallel(writing, meanwhile=table)
         done |= dict(zip(missing, shards, strict=True))
         referred = [each.shard for each in done.values() if not each.shard.name.startswith(name.shards)]
         look = partial(frozen.look, store, referred)
         written = [done[index] for index in range(len(plan.shards))]
         try:
-            table = join(state.tree, plan.columns)
-            manifest = publish(store, name, written, table, origin=origin, before_publish=_both(look, before_publish))
+            manifest = publish(store, name, written, table(), origin=origin, before_publish=_both(look, before_publish))
         except Vanished as gone:
             kept.known.forget(gone.names)
             done = {index: each for index, each in done.items() if each.shard.name not in gone.names}

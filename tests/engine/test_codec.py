@@ -14,6 +14,7 @@ from torch import nn
 from app.checkpoint import codec, writer
 from app.checkpoint.codec import Unsavable
 from app.checkpoint.shards import blocks
+from app.checkpoint.state import together
 from app.loop.program import Program
 from tests.engine.lines import round_trip
 
@@ -83,6 +84,63 @@ def test_paths_that_collide_in_the_header_do_not_collide(store):
     state = {"a/b": torch.zeros(1), "a": {"b": torch.ones(1)}, "__metadata__": torch.full((1,), 2.0)}
     restored = round_trip(store, state)
     assert [restored["a/b"].item(), restored["a"]["b"].item(), restored["__metadata__"].item()] == [0, 1, 2]
+
+
+def many(**unusual: object) -> dict[str, object]:
+    """A dict that is long enough to be looked at as a whole."""
+    return {f"t{n}": torch.full((n % 5 + 1,), n) for n in range(40)} | unusual
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        many(),
+        {"model": many(), "average": many()},
+        many(tied=(tied := torch.ones(3)), again=tied),
+        many(whole=(whole := torch.arange(6.0)), view=whole[:2]),
+        {"one": (shared := torch.ones(3)), "others": many(tied=shared)},
+        many(empty=torch.zeros(0, 4), scalar=torch.tensor(3.0)),
+        many(parameter=nn.Parameter(torch.ones(2)), bias=torch.zeros(2, dtype=torch.bfloat16)),
+        many(array=np.arange(3), text="x", nested=many()),
+        {"a/t1": torch.ones(1), "a": many()},
+        many(**{"\u00fc": torch.ones(1), "__metadata__": torch.zeros(1), "$x": torch.ones(2)}),
+        many(**{"\ud800": torch.ones(1)}),
+    ],
+    ids=range(11),
+)
+def test_tensors_looked_at_together_are_encoded_as_one_by_one(state, monkeypatch):
+    found = codec.encode(state)
+    monkeypatch.setattr(together, "WORTH_TOGETHER", 10**9)
+    wanted = codec.encode(state)
+    assert found.tree == wanted.tree
+    for ours, theirs in zip(found.blobs, wanted.blobs, strict=True):
+        assert (ours.path, ours.kind, ours.dtype, ours.shape) == (theirs.path, theirs.kind, theirs.dtype, theirs.shape)
+        assert ours.value is theirs.value
+
+
+@pytest.mark.parametrize("odd", [torch.ones(2).to_sparse(), torch.ones(2, device="meta")], ids=["sparse", "meta"])
+def test_one_tensor_among_many_that_has_no_form_is_refused_by_its_path(odd):
+    with pytest.raises(Unsavable, match="model/odd"):
+        codec.encode({"model": many(odd=odd)})
+
+
+def test_a_dict_of_many_tensors_counts_as_a_container_like_others():
+    state = many()
+    for _ in range(100):
+        state = {"deeper": state}
+    with pytest.raises(Unsavable, match="more than 100 deep"):
+        codec.encode(state)
+
+
+@pytest.mark.parametrize(
+    "sizes", [[3355] * 700, [1] * 700, [1, 16, 16, 17, 3, 3, 3] * 100, [7] * 40 + [16] * 5 + [9] * 40]
+)
+def test_many_small_tensors_come_back_each_at_a_multiple_of_64_bytes(store, sizes):
+    state = {f"t{n}": torch.randn(size) for n, size in enumerate(sizes)}
+    restored = round_trip(store, state)
+    assert all(torch.equal(restored[name], value) for name, value in state.items())
+    assert not any(value.data_ptr() % 64 for value in restored.values())
+    assert {value.untyped_storage().nbytes() - value.nbytes for value in restored.values()} == {0}
 
 
 def test_a_shard_is_a_file_that_any_safetensors_reader_opens(store):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.checkpoint.shards import pages, values
@@ -9,7 +10,7 @@ from app.checkpoint.shards.copying import address_of
 from app.checkpoint.shards.safetensors_file import ALIGNMENT_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from mmap import mmap
 
     import torch
@@ -30,6 +31,20 @@ class Extent(NamedTuple):
     """Of the table."""
 
 
+class Run(NamedTuple):
+    """Tensors of one size that lie back to back in a piece, and apart where they belong."""
+
+    offset: int
+    """In the piece."""
+    size: int
+    """Of each."""
+    count: int
+    address: int
+    """Where the first belongs."""
+    stride: int
+    """From the place of one to that of the next."""
+
+
 class Piece(NamedTuple):
     """Consecutive bytes of the file, at most PIECE_BYTES of them."""
 
@@ -37,8 +52,8 @@ class Piece(NamedTuple):
     size: int
     memory: memoryview | None
     """Where they belong; None: to the reader's own block."""
-    scattered: Sequence[tuple[int, int, int]] = ()
-    """Parts of the block that belong elsewhere: offset in it, bytes, address."""
+    scattered: Sequence[Run] = ()
+    """Parts of these bytes that belong elsewhere."""
 
     @property
     def end(self) -> int:
@@ -109,7 +124,7 @@ class Planner:
         begin, targets, homes = block[0][0], self._targets, self.homes
         fresh = [extent for extent in block if extent[2] not in targets] if targets else block
         scattered = (
-            [(first - begin, size, targets[row].data_ptr()) for first, size, row in block if row in targets]
+            [Run(first - begin, size, 1, targets[row].data_ptr(), size) for first, size, row in block if row in targets]
             if targets
             else []
         )
@@ -121,10 +136,11 @@ class Planner:
         elif fresh:
             mapping, at = self._arena.take(end - begin + ALIGNMENT_BYTES * len(fresh))
             base = address_of(mapping)
-            for first, size, row in fresh:
-                homes[row] = mapping, at
-                scattered.append((first - begin, size, base + at))
-                at = (at + size + ALIGNMENT_BYTES - 1) // ALIGNMENT_BYTES * ALIGNMENT_BYTES
+            for (first, size), rows in _runs(fresh):
+                stride = (size + ALIGNMENT_BYTES - 1) // ALIGNMENT_BYTES * ALIGNMENT_BYTES
+                scattered.append(Run(first - begin, size, len(rows), base + at, stride))
+                homes.update(zip(rows, zip(repeat(mapping), range(at, at + stride * len(rows), stride)), strict=False))
+                at += stride * len(rows)
         self.pieces.append(Piece(begin, end - begin, memory, scattered))
 
     def _pass(self, begin: int, end: int) -> None:
@@ -132,3 +148,16 @@ class Planner:
         if self._ready is None:
             for at in range(begin, end, PIECE_BYTES):
                 self.pieces.append(Piece(at, min(PIECE_BYTES, end - at), None))
+
+
+def _runs(extents: Iterable[tuple[int, int, int]]) -> list[tuple[tuple[int, int], list[int]]]:
+    """Neighbours of one size as one: where the first begins and the size of each, and their rows."""
+    runs, at, last = list[tuple[tuple[int, int], list[int]]](), -1, -1
+    rows = list[int]()
+    for first, size, row in extents:
+        if first != at or size != last:
+            rows = list[int]()
+            runs.append(((first, size), rows))
+        rows.append(row)
+        at, last = first + size, size
+    return runs

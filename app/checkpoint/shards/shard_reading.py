@@ -10,7 +10,7 @@ import crc32c
 
 from app.checkpoint.manifest import Damaged
 from app.checkpoint.shards import pages
-from app.checkpoint.shards.copying import address_of, copy_long, copy_short
+from app.checkpoint.shards.copying import address_of, copy_apart, copy_long
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -87,5 +87,5 @@ def copy_pieces(ready: mmap, pieces: Sequence[Piece]) -> None:
 
 def _scatter(source: int, piece: Piece) -> None:
     """`source`: address of the piece's bytes."""
-    for offset, size, address in piece.scattered:
-        copy_short(address, source + offset, size)
+    for offset, size, count, address, stride in piece.scattered:
+        copy_apart(address, stride, source + offset, size, count)

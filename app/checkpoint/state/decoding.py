@@ -36,7 +36,12 @@ def _decode(tree: Any, blob: Blobs) -> Any:
                 return blob(index_of(value))
             if key[:1] == "$":
                 return _marked(key, value, blob)
-        return {key: _decode(value, blob) for key, value in tree.items()}
+        return {  # a tensor, which most values of a large dict are, without a call for each
+            key: blob(index)
+            if type(value) is dict and len(value) == 1 and type(index := value.get("$tensor")) is int and index >= 0
+            else _decode(value, blob)
+            for key, value in tree.items()
+        }
     if kind is list:
         return [_decode(item, blob) for item in tree]
     return tree

@@ -7,7 +7,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from typing import TYPE_CHECKING, Any, cast
 
 from app.checkpoint import collector
-from app.checkpoint.state import kinds, plain, refused, registered
+from app.checkpoint.state import kinds, plain, refused, registered, together
 from app.checkpoint.state.blob import Blob, Encoded, Unsavable
 
 if TYPE_CHECKING:
@@ -118,12 +118,25 @@ class _Encoder:
             return {"$dict": self._pairs(value, path)}
         prefix = f"{path}/" if path else ""
         self._enter(value, path)
-        found = dict[str, Any]()
-        for key, item in value.items():  # as `node`, without a call for each
-            form = self._forms.get(type(item), self._other)
-            found[key] = form(item, prefix + key)
+        found = self._together(value, prefix) if len(value) >= together.WORTH_TOGETHER else None
+        if found is None:
+            found = dict[str, Any]()
+            for key, item in value.items():  # as `node`, without a call for each
+                form = self._forms.get(type(item), self._other)
+                found[key] = form(item, prefix + key)
         self._above.pop()
         return found
+
+    def _together(self, value: dict[str, Any], prefix: str) -> dict[str, Any] | None:
+        first = len(self.blobs)
+        looked_at = together.tensors(value, prefix, self._tensors.keys(), self._paths)
+        if looked_at is None:
+            return None
+        blobs, addresses = looked_at
+        self.blobs += blobs
+        self._paths.update(blob.path for blob in blobs)
+        self._tensors |= zip(addresses, range(first, first + len(blobs)), strict=True)
+        return {key: {"$tensor": index} for index, key in enumerate(value, first)}
 
     def _pairs(self, value: dict[Any, Any], path: str) -> list[list[Any]]:
         prefix = f"{path}/" if path else ""

@@ -34,6 +34,14 @@ def test_format_1_with_a_row_a_tensor_is_still_read():
     assert Table.decode(as_format_1(PLACES), 1) == Table(TREE, PLACES)
 
 
+def test_columns_are_written_as_the_whole_table_is():
+    shapes = [(1,), (), (1,), (2**40, 3), (2, 1)]
+    places = [Place(f"p{n}\n", "tensor", f"d{n % 2}", shape, n % 3, 64 * n) for n, shape in enumerate(shapes)]
+    for some in ([], places[:1], places):
+        turned = list(zip(*some, strict=True)) or [()] * len(Place._fields)
+        assert join(TREE, columns(*turned)) == Table(TREE, some).encode()
+
+
 def test_columns_may_be_kept_and_joined_with_another_tree():
     assert Table.decode(join({"step": 4}, columns(*zip(*PLACES, strict=True))), 2) == Table({"step": 4}, PLACES)
 
