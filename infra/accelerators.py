@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-PRICES_AS_OF = "2026-11"
-"""When the list prices below were looked up (us regions, US dollars, without zonal redundancy)."""
-
+# List prices as of 2026-11: us regions, US dollars, without zonal redundancy.
 VCPU_USD_PER_S = 0.000018
 GIB_USD_PER_S = 0.000002
 

@@ -50,20 +50,14 @@ def _read_only_buckets(raw: str) -> dict[str, ReadOnlyBucket]:
 
 
 def _entries(raw: str) -> dict[str, Any]:
-    try:
-        value: Any = json.loads(raw)
-    except json.JSONDecodeError:
-        value = None
+    value = _json_or_none(raw)
     if not isinstance(value, dict):
         raise ValueError("not a map of names to entries")  # noqa: TRY004 - as above
     return value
 
 
 def _texts(kind: str, raw: str) -> Any:
-    try:
-        value: Any = json.loads(raw)
-    except json.JSONDecodeError:
-        value = None
+    value = _json_or_none(raw)
     match kind.split("[", maxsplit=1)[0], value:
         case "tuple", list():
             return tuple(_text(item) for item in value)
@@ -71,6 +65,13 @@ def _texts(kind: str, raw: str) -> Any:
             return {str(name): _text(item) for name, item in value.items()}
         case wanted, _:
             raise ValueError("not a list" if wanted == "tuple" else "not a map of names to texts")
+
+
+def _json_or_none(raw: str) -> Any:
+    try:
+        return json.loads(raw)
+    except json.JSONDecodeError:
+        return None
 
 
 def _text(item: Any) -> str:

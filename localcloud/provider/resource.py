@@ -85,18 +85,17 @@ class ResourceType(ABC):
 
 def fetched(rest: Rest, url: str, query: dict[str, str] | None = None) -> Values | None:
     """GET, with None for an object that is not there."""
-    try:
-        return rest.call("GET", url, query=query)
-    except ApiError as error:
-        if error.code == GONE:
-            return None
-        raise
+    return _unless_gone(rest, "GET", url, query)
 
 
 def removed(rest: Rest, url: str, query: dict[str, str] | None = None) -> Values | None:
     """DELETE, with None for an object that is gone already: that is what was wanted."""
+    return _unless_gone(rest, "DELETE", url, query)
+
+
+def _unless_gone(rest: Rest, method: str, url: str, query: dict[str, str] | None) -> Values | None:
     try:
-        return rest.call("DELETE", url, query=query)
+        return rest.call(method, url, query=query)
     except ApiError as error:
         if error.code == GONE:
             return None

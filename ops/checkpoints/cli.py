@@ -1,5 +1,7 @@
 """`gpujob checkpoints`: what can be typed, and nothing else."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -85,14 +87,10 @@ def verify(
     stack: Stack = None,
 ) -> None:
     """Read the content of all checkpoints of a line, or of one; exit 1 when one is damaged. Changes nothing."""
-    with reported():
-        from ops.checkpoints.trouble import telling
+    with _on_one(line, stack) as place:
         from ops.checkpoints.verifying import verify_line
-        from ops.checkpoints.where import one_line
 
-        place = one_line(line, stack)
-        with telling(place.url):
-            verify_line(place, checkpoint, typer.echo, record=record)
+        verify_line(place, checkpoint, typer.echo, record=record)
 
 
 @app.command()
@@ -106,14 +104,10 @@ def export(
     stack: Stack = None,
 ) -> None:
     """Write a model's weights as one safetensors file that `safetensors.torch.load_file` opens."""
-    with reported():
+    with _on_one(line, stack) as place:
         from ops.checkpoints.exporting import export as export_to
-        from ops.checkpoints.trouble import telling
-        from ops.checkpoints.where import one_line
 
-        place = one_line(line, stack)
-        with telling(place.url):
-            export_to(place, _chosen(place, checkpoint), model, out, say)
+        export_to(place, _chosen(place, checkpoint), model, out, say)
 
 
 @app.command()
@@ -130,17 +124,14 @@ def fork(
 ) -> None:
     """Begin a new line with a verified copy of a checkpoint."""
     with reported():
-        from ops.checkpoints.forking import fork as fork_to
-        from ops.checkpoints.trouble import telling
-        from ops.checkpoints.where import one_line
-
         *source, destination = arguments
         if len(source) > 2 or (not source and stack is None):
             raise MisconfiguredError("Give LINE, perhaps CHECKPOINT, and DESTINATION. Nothing was changed.")
-        line, checkpoint = [*source, None, None][:2]
-        place = one_line(line, stack)
-        with telling(place.url):
-            fork_to(place, _chosen(place, checkpoint), destination, say)
+    line, checkpoint = [*source, None, None][:2]
+    with _on_one(line, stack) as place:
+        from ops.checkpoints.forking import fork as fork_to
+
+        fork_to(place, _chosen(place, checkpoint), destination, say)
 
 
 @app.command()
@@ -156,15 +147,23 @@ def prune(
     stack: Stack = None,
 ) -> None:
     """Delete older checkpoints; never one of the last two that verify, and not while an attempt seems active."""
-    with reported():
+    with _on_one(line, stack) as place:
         from ops.checkpoints.pruning import now
         from ops.checkpoints.pruning import prune as prune_line
+
+        prune_line(place, keep, keep_every, typer.echo, dry_run=dry_run, now_s=now())
+
+
+@contextmanager
+def _on_one(line: str | None, stack: str | None) -> Generator["Place"]:
+    """The line that is meant. What storage and engine raise within ends the command as any error of it does."""
+    with reported():
         from ops.checkpoints.trouble import telling
         from ops.checkpoints.where import one_line
 
         place = one_line(line, stack)
         with telling(place.url):
-            prune_line(place, keep, keep_every, typer.echo, dry_run=dry_run, now_s=now())
+            yield place
 
 
 def _chosen(place: "Place", checkpoint: str | None) -> "Found":

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 from app.checkpoint.storage.directory import DirectoryStore
+from localcloud.testing import running_cloud
 
 torch.set_num_threads(1)  # on tensors this small more threads only spin
 
@@ -23,6 +25,13 @@ def _no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
 def store(tmp_path: Path) -> DirectoryStore:
     """An empty one."""
     return DirectoryStore(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of a local cloud."""
+    with running_cloud(tmp_path_factory.mktemp("cloud") / "state") as cloud:
+        yield cloud.url
 
 
 @pytest.fixture

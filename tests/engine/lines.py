@@ -34,6 +34,14 @@ def attempt(store: Store, epoch: int, keep: int = 3) -> Line:
     return line
 
 
+def of_any_state(root: Path) -> Line:
+    """A line that asks nothing of a state and waits for nothing."""
+    line = attempt(DirectoryStore(root), 1)
+    line.check = lambda _any_state: None
+    line.sleep = lambda _s: None
+    return line
+
+
 def commit(line: Line, step: int) -> CheckpointName:
     return line.commit(step, codec.encode(state(step)), ORIGIN)
 

@@ -18,23 +18,14 @@ from app.checkpoint.storage import opening
 from app.checkpoint.storage.store import STAGED, read
 from app.contract import ExitCode
 from app.place import BucketPath
-from localcloud.testing import running_cloud
 from tests.engine.buckets import new_bucket
 from tests.engine.harness import Trial, reference, run_until_interrupted, run_until_stopped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from app.checkpoint.storage.store import Store
 
 pytestmark = [pytest.mark.xdist_group("buckets"), pytest.mark.slow]
 REPOSITORY = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_cloud(tmp_path_factory.mktemp("cloud") / "state") as cloud:
-        yield cloud.url
 
 
 @dataclass

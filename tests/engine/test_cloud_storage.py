@@ -22,23 +22,16 @@ from app.checkpoint.storage.store import STAGED, read
 from app.clock import Clock
 from app.contract import Refusal, Task
 from app.place import BucketPath
-from localcloud.testing import running_cloud
 from tests.engine.buckets import new_bucket
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     Request = requests.PreparedRequest
     Forward = Callable[[], requests.Response]
 
 REPOSITORY = Path(__file__).parents[2]
 pytestmark = pytest.mark.xdist_group("buckets")
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_cloud(tmp_path_factory.mktemp("cloud") / "state") as cloud:
-        yield cloud.url
 
 
 class Wire:

@@ -18,13 +18,12 @@ from app.checkpoint.names import CHECKPOINTS, CheckpointName
 from app.checkpoint.storage.cloud_storage import CloudStorageStore
 from app.checkpoint.storage.directory import DirectoryStore, Medium
 from app.checkpoint.storage.store import STAGED
-from localcloud.testing import running_cloud
 from tests.engine.buckets import new_bucket
 from tests.engine.interleavings import Turns
 from tests.engine.lines import ORIGIN, attempt, commit, resume, state, steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from app.checkpoint.storage.store import Store
 
@@ -99,12 +98,6 @@ def test_on_a_disk_no_order_lets_it_commit(tmp_path, monkeypatch):
     many = orders(alone.count("o"), alone.count("n"), 100)
     outcomes = [attempt_at(number, order)[1] for number, order in enumerate(many, 1)]
     assert 0 < outcomes.count(True) < len(many)  # some were in time, some were not
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_cloud(tmp_path_factory.mktemp("cloud") / "state") as cloud:
-        yield cloud.url
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from app.checkpoint import codec
 from app.checkpoint.prefetch import Prefetch
 from app.checkpoint.reader import read_manifest
 from app.checkpoint.storage.directory import DirectoryStore
-from tests.engine.lines import ORIGIN, Failing, attempt
+from tests.engine.lines import ORIGIN, Failing, attempt, of_any_state
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,9 +30,7 @@ def tensors(step: int) -> dict[str, object]:
 
 @pytest.fixture
 def line(tmp_path: Path) -> Line:
-    found = attempt(DirectoryStore(tmp_path), 1)
-    found.check = lambda _any_state: None
-    found.sleep = lambda _s: None
+    found = of_any_state(tmp_path)
     for step in (10, 20):
         found.commit(step, codec.encode(tensors(step)), ORIGIN)
     return found

@@ -1,10 +1,10 @@
 """Builds: what ends up in the image, when its digest changes, and what makes a build fail and how it says so."""
 
-import io
-import tarfile
 from typing import Any
 
 import pytest
+
+from tests.local.sources import archive_of
 
 PARENT = "projects/local-project/locations/europe-west4"
 IMAGE = "europe-west4-docker.pkg.dev/local-project/apps/app"
@@ -25,14 +25,8 @@ class Builds:
 
     def submit(self, files: dict[str, str], *arguments: str, image: str = f"{IMAGE}:v1", **fields: Any) -> Any:
         """The ended build of these files by `docker build -t image arguments .`."""
-        archive = io.BytesIO()
-        with tarfile.open(fileobj=archive, mode="w:gz") as tar:
-            for name, text in files.items():
-                info = tarfile.TarInfo(name)
-                info.size = len(text.encode())
-                tar.addfile(info, io.BytesIO(text.encode()))
         path = "/upload/storage/v1/b/sources-bucket/o?uploadType=media&name=source.tar.gz"
-        self.call.ok("POST", path, content=archive.getvalue())
+        self.call.ok("POST", path, content=archive_of(files))
         body = {
             "source": {"storageSource": {"bucket": "sources-bucket", "object": "source.tar.gz"}},
             "steps": [{"name": "gcr.io/cloud-builders/docker", "args": ["build", "-t", image, *arguments, "."]}],

@@ -2,7 +2,6 @@
 
 import io
 import os
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from google.cloud import logging_v2, run_v2, storage
 from google.cloud.devtools import cloudbuild_v1
 
 from localcloud.testing import Cloud
+from tests.local.sources import archive_of
 
 PROJECT, REGION = "local-project", "europe-west4"
 PARENT = f"projects/{PROJECT}/locations/{REGION}"
@@ -236,14 +236,8 @@ def test_files_written_past_the_server_are_objects(cloud: Cloud, storage_client:
 
 
 def _upload_source(storage_client: storage.Client, files: dict[str, str]) -> cloudbuild_v1.Source:
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w:gz") as tar:
-        for name, text in files.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(text.encode())
-            tar.addfile(info, io.BytesIO(text.encode()))
     bucket = storage_client.create_bucket("sources-bucket")
-    bucket.blob("source.tar.gz").upload_from_string(archive.getvalue(), content_type="application/gzip")
+    bucket.blob("source.tar.gz").upload_from_string(archive_of(files), content_type="application/gzip")
     return cloudbuild_v1.Source(
         storage_source=cloudbuild_v1.StorageSource(bucket="sources-bucket", object_="source.tar.gz")
     )

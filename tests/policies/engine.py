@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 
 from localcloud.toolchain.launchers import write_launchers
 from localcloud.toolchain.pulumi_cli import find_pulumi
+from tests.command import pulumi
 from tests.policies.pack import PACK
 
 PROVIDER = Path(__file__).with_name("anything_provider.py")
@@ -45,18 +45,8 @@ class Engine:
 
     def pulumi(self, *arguments: str, expect: int = 0) -> str:
         """Run one command to its end; return both outputs."""
-        done = subprocess.run(
-            ["pulumi", *arguments, "--non-interactive", "--color", "never"],
-            cwd=self.folder,
-            env={**self.environment, "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=240,
-        )
-        output = done.stdout + done.stderr
-        assert done.returncode == expect, f"exit {done.returncode}\n{output}"
-        return output
+        environment = {**self.environment, "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true"}
+        return pulumi(*arguments, cwd=self.folder, environment=environment, expect=expect)
 
     def violations(self, *arguments: str, expect: int = VIOLATION_EXIT) -> list[Violation]:
         """Run a command with the pack; return what the engine reports."""
@@ -67,8 +57,8 @@ class Project(Engine):
     """A project of its own; `resources.json` says what its program declares. No cloud stands behind it."""
 
     def __init__(self, folder: Path) -> None:
-        pulumi = find_pulumi()
-        assert pulumi, "no Pulumi CLI: `make setup` installs it"
+        cli = find_pulumi()
+        assert cli, "no Pulumi CLI: `make setup` installs it"
         for name in ("bin", "state"):
             (folder / name).mkdir()
         write_launchers(folder / "bin")
@@ -78,7 +68,7 @@ class Project(Engine):
         (folder / "__main__.py").write_text(PROGRAM)
         environment = {
             **os.environ,
-            "PATH": os.pathsep.join([str(folder / "bin"), str(pulumi.parent), os.environ["PATH"]]),
+            "PATH": os.pathsep.join([str(folder / "bin"), str(cli.parent), os.environ["PATH"]]),
             "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
             "PULUMI_CONFIG_PASSPHRASE": "examples",
             "PULUMI_HOME": str(folder / "home"),

@@ -8,7 +8,6 @@ import pytest
 
 from localcloud.provider.bodies import body_of, values_of
 from localcloud.provider.drift import inputs_imported, inputs_seen
-from localcloud.provider.iam import IamMember
 from localcloud.provider.products import TYPES
 from localcloud.provider.products.artifactregistry import Repository
 from localcloud.provider.products.cloudrunv2 import Job
@@ -117,9 +116,6 @@ class TestDrift:
         assert (imported["launchStage"], imported["template"]["template"]["timeout"]) == ("GA", "600s")
         assert imported["template"]["template"]["maxRetries"] == 0
         assert not {"labels", "uid"} & set(imported)
-
-
-MEMBERS = [kind for kind in TYPES.values() if isinstance(kind, IamMember)]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from localcloud import TREE
 from localcloud.testing import Cloud
 from localcloud.toolchain.environment import local_environment
 from ops.rehearsal.stack import resource_changes, write_local_config
+from tests.command import pulumi
 
 JOB_TYPE = "gcp:cloudrunv2/job:Job"
 
@@ -39,18 +40,7 @@ class LocalStack:
 
     def pulumi(self, *arguments: str, expect: int = 0) -> str:
         """Run one command to its end; return both outputs."""
-        done = subprocess.run(
-            ["pulumi", *arguments, "--non-interactive", "--color", "never"],
-            cwd=TREE,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=240,
-        )
-        output = done.stdout + done.stderr
-        assert done.returncode == expect, output
-        return output
+        return pulumi(*arguments, cwd=TREE, environment=self.environment, expect=expect)
 
     def on_stack(self, *arguments: str, expect: int = 0) -> str:
         """A command that takes the stack and its configuration file."""

@@ -20,6 +20,7 @@ import pytest
 from localcloud import TREE
 from localcloud.testing import Cloud, running_cloud
 from localcloud.toolchain.google_provider import provider_in_use
+from tests.command import output_of
 from tests.local.stack.support import LocalStack, kill_group, wait_until
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
@@ -138,16 +139,8 @@ def test_a_local_cloud_killed_during_up_is_healed_by_starting_it_again(tmp_path:
 
 
 def recover(stack: LocalStack) -> str:
-    done = subprocess.run(
-        ["gpujob", "recover", "--stack", "local", "--config-file", str(stack.config)],
-        env=stack.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    command = ("gpujob", "recover", "--stack", "local", "--config-file", str(stack.config))
+    return output_of(*command, cwd=Path.cwd(), environment=stack.environment)
 
 
 def test_a_state_whose_side_file_was_cut_off_is_readable_again_after_recover(stack: LocalStack) -> None:

@@ -21,7 +21,7 @@ from app.checkpoint.storage.directory import DirectoryStore
 from app.checkpoint.storage.patience import StoreUnavailable
 from app.checkpoint.table import Table
 from app.contract import Refusal
-from tests.engine.lines import ORIGIN, Failing, attempt
+from tests.engine.lines import ORIGIN, Failing, attempt, of_any_state
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,10 +43,7 @@ ODD = {
 
 @pytest.fixture
 def line(tmp_path: Path) -> Line:
-    found = attempt(DirectoryStore(tmp_path), 1)
-    found.check = lambda _any_state: None
-    found.sleep = lambda _s: None
-    return found
+    return of_any_state(tmp_path)
 
 
 def saved(line: Line, state: dict[str, object], step: int = 1) -> CheckpointName:
