@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from app import logs, provenance, shutdown, startup
 from app.checkpoint.line import Line
 from app.checkpoint.storage.patience import StoreUnavailable, patiently
-from app.checkpoint.trees.source import TreeChanged
+from app.checkpoint.trees.looking import TreeChanged
 from app.checkpoint.trees.tree import commit_tree, restore_tree
 from app.checkpoint.writer import Origin
 from app.contract import ExitCode, Reason, Task, TaskError

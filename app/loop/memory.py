@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from app import logs
 from app.checkpoint.host_memory import available_bytes
-from app.checkpoint.storage.directory import DirectoryStore, Medium
+from app.checkpoint.storage.directory import DirectoryStore
+from app.checkpoint.storage.medium import Medium
 from app.checkpoint.storage.store import PARALLEL
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Which parameters an optimizer's groups hold, in which order: its state is numbered, and the numbers mean nothing else."""
+"""Which parameters an optimizer's groups hold, and in which order: its state knows them by number alone."""
 
 from __future__ import annotations
 

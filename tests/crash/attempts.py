@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import torch
 
 from app.checkpoint.storage import directory
-from app.checkpoint.storage.directory import Medium
+from app.checkpoint.storage.medium import Medium
 from app.provenance import weights_sha256
 from tests.crash.points import WINDOWS, How, Kill, Seam, Window
 from tests.engine.harness import Trial

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from app.checkpoint.storage.directory import Medium
+from app.checkpoint.storage.medium import Medium
 from app.session import session
 from tests.crash import attempts, sabotage
 from tests.crash.attempts import Ended, Mode

@@ -10,7 +10,8 @@ from app.checkpoint import codec, reader, writer
 from app.checkpoint.line import Line
 from app.checkpoint.names import Attempt, CheckpointName
 from app.checkpoint.resume import Resumer
-from app.checkpoint.storage.directory import DirectoryStore, Medium
+from app.checkpoint.storage.directory import DirectoryStore
+from app.checkpoint.storage.medium import Medium
 from app.checkpoint.writer import Origin
 
 if TYPE_CHECKING:

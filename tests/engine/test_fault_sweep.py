@@ -19,7 +19,8 @@ import torch
 
 from app import session, startup
 from app.checkpoint import epochs
-from app.checkpoint.storage.directory import DirectoryStore, Medium
+from app.checkpoint.storage.directory import DirectoryStore
+from app.checkpoint.storage.medium import Medium
 from app.clock import Clock
 from app.contract import Task, TaskError
 from app.shutdown import Shutdown

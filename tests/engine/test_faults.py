@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.checkpoint.storage.directory import DirectoryStore, Medium
+from app.checkpoint.storage.directory import DirectoryStore
+from app.checkpoint.storage.medium import Medium
 from app.checkpoint.storage.patience import PAUSES_S, StoreUnavailable
 from app.clock import Clock
 from app.loop.saver import SaveFailed

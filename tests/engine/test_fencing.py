@@ -16,7 +16,8 @@ from app.checkpoint import codec, epochs, retention, writer
 from app.checkpoint.epochs import Superseded
 from app.checkpoint.names import CHECKPOINTS, CheckpointName
 from app.checkpoint.storage.cloud_storage import CloudStorageStore
-from app.checkpoint.storage.directory import DirectoryStore, Medium
+from app.checkpoint.storage.directory import DirectoryStore
+from app.checkpoint.storage.medium import Medium
 from app.checkpoint.storage.store import STAGED
 from tests.engine.buckets import new_bucket
 from tests.engine.interleavings import Turns

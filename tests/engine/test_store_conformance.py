@@ -14,7 +14,8 @@ import pytest
 
 from app.checkpoint.storage.cloud_reading import PIECE_BYTES
 from app.checkpoint.storage.cloud_storage import PART_BYTES, CloudStorageStore
-from app.checkpoint.storage.directory import DirectoryStore, Medium
+from app.checkpoint.storage.directory import DirectoryStore
+from app.checkpoint.storage.medium import Medium
 from app.checkpoint.storage.store import STAGED, read
 from localcloud.testing import running_cloud
 from tests.engine.buckets import emulator, new_bucket

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.checkpoint.storage.directory import DirectoryStore, Medium
+from app.checkpoint.storage.directory import DirectoryStore
+from app.checkpoint.storage.medium import Medium
 from app.checkpoint.storage.store import Store
 from localcloud.toolchain.gcsfuse import why_no_mount
 from tests.engine.buckets import emulator, new_bucket

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.checkpoint.storage.directory import Medium
+from app.checkpoint.storage.medium import Medium
 from tests.crash import attempts
 from tests.crash.attempts import Mode
 from tests.crash.line_on_disk import committed

@@ -14,11 +14,11 @@ import os
 import secrets
 import stat
 from contextlib import suppress
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from app.checkpoint.storage import files
+from app.checkpoint.storage.medium import Medium, medium_of
 from app.checkpoint.storage.store import STAGED, Entry, Written
 from app.checkpoint.storage.unsynced import Unsynced, open_directory
 
@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 STAGING = STAGED.removesuffix("/")
 """Below the root: documents on a disk before they are linked to their names, some half-written."""
 STALE_S = 3600.0
-
-
-class Medium(Enum):
-    DISK = "disk"
-    MOUNT = "mount"
 
 
 class DirectoryStore:
@@ -208,17 +203,3 @@ def _remove(half_written: Path) -> None:
     """On a full disk its bytes count; that it could not be written is told by another error."""
     with suppress(OSError):
         half_written.unlink()
-
-
-def medium_of(path: Path) -> Medium:
-    """MOUNT when `path` lies on a FUSE file system, by /proc/self/mountinfo (proc(5)); DISK otherwise."""
-    target = str(path.resolve())
-    best, kind = "", ""
-    with suppress(OSError):
-        for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-            left, _, right = line.partition(" - ")
-            point = left.split(" ")[4].encode().decode("unicode_escape")
-            inside = (target + "/").startswith(point.rstrip("/") + "/")
-            if inside and len(point) >= len(best):
-                best, kind = point, right.split(" ")[0]
-    return Medium.MOUNT if kind.startswith("fuse") else Medium.DISK

@@ -13,12 +13,13 @@ import stat
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from app.checkpoint.codec import Unsavable
 from app.checkpoint.shards.blocks import BLOCK_BYTES, borrowed
 from app.checkpoint.shards.layout import SHARD_BYTES
-from app.checkpoint.trees.table import Directory, File, Link, TreeTable, leads_inside
+from app.checkpoint.trees.looking import Seen, TreeChanged, look, seen_at
+from app.checkpoint.trees.table import Directory, File, Link, TreeTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,24 +29,6 @@ LARGE_BYTES = 64 * 2**20
 """A file of so many bytes gets an object of its own; smaller ones share objects of up to SHARD_BYTES."""
 TICK_S = 0.02
 """No file system clock that is in use here is coarser (a kernel tick is 1 to 10 ms)."""
-
-
-class TreeChanged(Exception):  # noqa: N818 - what happened
-    """The directory changed while it was read: a commit would hold a mixture. Nothing was announced."""
-
-
-class Seen(NamedTuple):
-    """What one look said about an entry."""
-
-    mode: int
-    size_bytes: int
-    modified_ns: int
-    changed_ns: int
-    target: str = ""
-
-    @property
-    def permissions(self) -> int:
-        return self.mode & 0o777
 
 
 @dataclass(frozen=True)
@@ -136,53 +119,13 @@ class Source:
         return fd
 
     def _now(self, path: str, fd: int) -> Seen:
-        return _seen(os.fstat(fd), self.root / path)
+        return seen_at(os.fstat(fd), self.root / path)
 
     def _changed(self, path: str) -> TreeChanged:
         return TreeChanged(
             f"{self.root / path} changed while the directory was being committed, so nothing was announced; earlier "
             "checkpoints are safe. Commit when the program has finished writing (in a callback after its own save)."
         )
-
-
-def look(root: Path) -> dict[str, Seen]:
-    """Everything below `root`, in order of paths. Raises OSError, Unsavable."""
-    found = dict[str, Seen]()
-    folders = [""]
-    while folders:
-        folder = folders.pop()
-        try:
-            for item in (root / folder).iterdir():
-                path = f"{folder}/{item.name}" if folder else item.name
-                found[path] = _seen(item.lstat(), item, root)
-                if stat.S_ISDIR(found[path].mode):
-                    folders.append(path)
-        except (FileNotFoundError, NotADirectoryError) as error:
-            if folder or error.filename != str(root):
-                raise TreeChanged(
-                    f"{error.filename} vanished while {root} was looked at. Nothing was written."
-                ) from None
-            raise
-    return dict(sorted(found.items(), key=lambda each: each[0].split("/")))
-
-
-def _seen(status: os.stat_result, path: Path, root: Path | None = None) -> Seen:
-    kind = stat.S_IFMT(status.st_mode)
-    times = (status.st_mtime_ns, status.st_ctime_ns)
-    if kind == stat.S_IFDIR:
-        return Seen(status.st_mode, 0, *times)
-    if kind == stat.S_IFREG:
-        return Seen(status.st_mode, status.st_size, *times)
-    if kind == stat.S_IFLNK and root is not None:
-        target = os.readlink(path)  # noqa: PTH115 - as it is written, not normalised
-        if leads_inside(Link(str(path.relative_to(root)), target)):
-            return Seen(status.st_mode, 0, *times, target)
-        raise Unsavable(
-            f"{path} is a symbolic link to {target}, which leads out of the directory or is not a plain relative path "
-            "in it. Its target would not be part of the checkpoint: replace the link by a copy."
-        )
-    kinds = {stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
-    raise Unsavable(f"{path} is a {kinds.get(kind, 'file of unknown kind')}, which no checkpoint can hold. Remove it.")
 
 
 def _grouped(seen: dict[str, Seen]) -> list[list[str]]:

@@ -11,7 +11,7 @@ import pytest
 from app.checkpoint.codec import Unsavable
 from app.checkpoint.line import Line
 from app.checkpoint.trees import source as tree_source
-from app.checkpoint.trees.source import TreeChanged
+from app.checkpoint.trees.looking import TreeChanged
 from app.checkpoint.trees.tree import commit_tree, restore_tree
 from tests.engine.lines import ORIGIN, Failing
 from tests.engine.trees.files import contents, objects

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.checkpoint.storage.directory import STAGING, DirectoryStore, Medium, medium_of
+from app.checkpoint.storage.directory import STAGING, DirectoryStore
+from app.checkpoint.storage.medium import Medium, medium_of
 from app.checkpoint.storage.store import Written, read
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from app.checkpoint.storage.directory import STAGING, DirectoryStore, Medium
+from app.checkpoint.storage.directory import STAGING, DirectoryStore
+from app.checkpoint.storage.medium import Medium
 from app.checkpoint.storage.store import Written, read
 
 
