@@ -94,6 +94,28 @@ def test_every_link_leads_to_a_file(path: Path) -> None:
             assert (path.parent / target).exists(), target
 
 
+def anchors(path: Path) -> set[str]:
+    """Of a document's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
+def test_every_link_into_a_document_leads_to_a_heading(path: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([\w./-]*\.md)?#([^)]*)\)", path.read_text()):
+        assert anchor in anchors(path.parent / target if target else path), f"{target}#{anchor}"
+
+
+MADE_LATER = {"policies/.venv", "bootstrap/Pulumi.home.yaml"}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
+def test_every_file_and_folder_of_the_tree_that_is_named_is_there(path: Path) -> None:
+    rooms = "|".join(sorted(re.escape(room.name) for room in TREE.iterdir() if room.is_dir() and room.name != "build"))
+    for name in re.findall(rf"`((?:{rooms})/[\w./*-]*)`", path.read_text()):
+        assert name in MADE_LATER or list(TREE.glob(name.rstrip("/"))), name
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=named)
 def test_every_setting_that_is_named_is_declared(path: Path) -> None:
     declared = set(yaml.safe_load((TREE / "Pulumi.yaml").read_text())["config"])

@@ -23,7 +23,7 @@ def port() -> int:
 
 def test_the_block_runs_from_top_to_bottom(tmp_path: Path, port: int) -> None:
     copy_of_the_tree(tmp_path, port)
-    section = (TREE / "README.md").read_text().split("## Rehearse by hand")[1].split("\n## ")[0]
+    section = (TREE / "README.md").read_text().split("### Rehearse by hand")[1].split("\n## ")[0]
     lines = [line.strip() for line in section.splitlines() if line.startswith("    ")]
     on_port = rf"gpujob local \1 --port {port}"
     script = "\n".join(re.sub(r"gpujob local (env|start|stop|preempt)", on_port, line) for line in lines)
