@@ -61,3 +61,9 @@ def server() -> Iterator[Server]:
     server = Server()
     yield server
     server.close()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "checkpoints").mkdir()
+    return tmp_path / "checkpoints"

@@ -13,13 +13,13 @@ import pytest
 from tests.crash import attempts
 from tests.crash.attempts import Ended, Mode, Stop
 from tests.crash.line_on_disk import committed
+from tests.crash.worker import SIGTERM_LINE
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 UNIFORM = 200
 IN_A_PLACE = 50
 SNAPSHOTS = ("eager", "deferred", "streaming")
-SIGTERM_LINE = "Received SIGTERM signal from platform. Initiating graceful shutdown..."
 
 
 class Truth:
