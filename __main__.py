@@ -16,9 +16,7 @@ stack = settings.load()
 services = Services("services", ServicesArgs.of(stack))
 after_services = pulumi.ResourceOptions(depends_on=services.enabled)
 
-account = Account(
-    "job", AccountArgs(project=stack.project, account_id=stack.account, display_name="GPU job"), after_services
-)
+account = Account("job", AccountArgs.of_job(stack), after_services)
 checkpoints = Checkpoints("checkpoints", CheckpointsArgs.of(stack, member=account.member), after_services)
 readable = grant_access(stack, member=account.member, after=after_services)
 delivery = deliver(stack, after=services.enabled)

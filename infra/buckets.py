@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import pulumi
 from pulumi_gcp import storage
 
+from infra.ownership import LABEL_STAYS
+
 
 def private_bucket(
     name: str,
@@ -43,7 +45,9 @@ def private_bucket(
         labels=dict(labels),
         lifecycle_rules=None if delete_after_days is None else [_delete_after(delete_after_days)],
         # The name is fixed: the new bucket cannot exist beside the old one.
-        opts=pulumi.ResourceOptions(parent=parent, delete_before_replace=True, protect=not disposable),
+        opts=pulumi.ResourceOptions(
+            parent=parent, delete_before_replace=True, protect=not disposable, ignore_changes=[LABEL_STAYS]
+        ),
     )
 
 

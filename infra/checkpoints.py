@@ -33,7 +33,7 @@ class CheckpointsArgs:
             project=settings.project,
             region=settings.region,
             bucket=settings.bucket,
-            labels=settings.all_labels,
+            labels=settings.own_labels,
             soft_delete_seconds=settings.soft_delete_seconds,
             hierarchical_namespace=settings.hierarchical_namespace,
             kms_key=settings.kms_key,

@@ -8,6 +8,7 @@ import pulumi
 
 from infra.identity import Account, AccountArgs
 from infra.image import Image, ImageArgs
+from infra.ownership import described
 from infra.registry import Registry, RegistryArgs
 from infra.settings import Settings
 
@@ -32,7 +33,7 @@ def deliver(settings: Settings, *, after: list[pulumi.Resource]) -> Delivery:
         region=settings.region,
         repository_url=settings.repository_url,
         source_bucket=settings.source_bucket,
-        labels=settings.all_labels,
+        labels=settings.own_labels,
         kms_key=settings.kms_key,
         build_account=builder.id,
         build_member=builder.member,
@@ -48,6 +49,7 @@ def _build_account(settings: Settings, opts: pulumi.ResourceOptions) -> Account:
         project=settings.project,
         account_id=settings.build_account,
         display_name="GPU job image build",
+        description=described(settings.stack),
         # Log entries belong to the project: no single resource could grant this.
         project_roles=("roles/logging.logWriter",),
     )
@@ -59,7 +61,7 @@ def _registry(settings: Settings, builder: Account | None, opts: pulumi.Resource
         project=settings.project,
         region=settings.region,
         repository=settings.repository,
-        labels=settings.all_labels,
+        labels=settings.own_labels,
         kms_key=settings.kms_key,
         disposable=settings.disposable,
         # Named by whom it is for, not by position in the list: removing one leaves the others alone.

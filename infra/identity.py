@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
+from infra.ownership import described
+from infra.settings import Settings
+
 
 @dataclass(frozen=True)
 class AccountArgs:
@@ -15,8 +18,14 @@ class AccountArgs:
     project: str
     account_id: str
     display_name: str
+    description: str | None = None
     project_roles: tuple[str, ...] = ()
     """Only roles that no single resource can grant; everything else is granted on the resource."""
+
+    @classmethod
+    def of_job(cls, settings: Settings) -> AccountArgs:
+        """What the job runs as: it holds nothing on the project."""
+        return cls(settings.project, settings.account, "GPU job", described(settings.stack))
 
 
 class Account(pulumi.ComponentResource):
@@ -37,8 +46,9 @@ class Account(pulumi.ComponentResource):
             project=args.project,
             account_id=args.account_id,
             display_name=args.display_name,
+            description=args.description,
             # The name is fixed: a second account of that name cannot exist beside the first.
-            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
+            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True, ignore_changes=["description"]),
         )
         self.email = account.email
         self.id = account.name

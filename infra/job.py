@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import cloudrunv2
 
+from infra.ownership import LABEL_STAYS
 from infra.secret_versions import SecretVersion
 from infra.settings import Settings
 from infra.volumes import Volumes
@@ -45,6 +46,9 @@ class GpuJobArgs:
     task_count: int
     parallelism: int
     labels: Mapping[str, str]
+    """Of its executions."""
+    own_labels: Mapping[str, str]
+    """Of the job itself."""
     launch_stage: str | None
     disposable: bool
 
@@ -80,6 +84,7 @@ class GpuJobArgs:
             task_count=settings.task_count,
             parallelism=settings.parallelism,
             labels=settings.all_labels,
+            own_labels=settings.own_labels,
             launch_stage=settings.launch_stage,
             disposable=settings.disposable,
         )
@@ -99,7 +104,7 @@ class GpuJob(pulumi.ComponentResource):
             project=args.project,
             location=args.region,
             name=args.job,
-            labels=dict(args.labels),
+            labels=dict(args.own_labels),
             launch_stage=args.launch_stage,
             deletion_protection=not args.disposable,
             binary_authorization=_binary_authorization(args),
@@ -111,7 +116,12 @@ class GpuJob(pulumi.ComponentResource):
                 labels=dict(args.labels),
                 template=_task(args),
             ),
-            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True, protect=not args.disposable),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                delete_before_replace=True,
+                protect=not args.disposable,
+                ignore_changes=[LABEL_STAYS],
+            ),
         )
         self.name = job.name
         self.id = job.id

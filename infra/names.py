@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from infra.ownership import LABEL
 from infra.problems import Problem
 
 if TYPE_CHECKING:
@@ -60,10 +61,13 @@ def _labels(s: Settings) -> list[Problem]:
     for name, value in s.labels.items():
         if not re.fullmatch(r"(?!goog)[a-z][a-z0-9_-]{0,62}", name):
             problems.append(Problem("gpujob:labels", f"{name!r} cannot be the key of a label", allowed, paste))
+        elif name == LABEL:
+            what = f"{LABEL} says which stack made a thing, and is set by the program"
+            problems.append(Problem("gpujob:labels", what, "any other key", paste))
         elif not re.fullmatch(r"[a-z0-9_-]{0,63}", value):
             problems.append(Problem("gpujob:labels", f"{name}: {value!r} cannot be a label", allowed, paste))
-    if len(s.all_labels) > 64:
-        problems.append(Problem("gpujob:labels", f"{len(s.all_labels)} labels", "up to 63 of your own", paste))
+    if len(s.all_labels) > 63:
+        problems.append(Problem("gpujob:labels", f"{len(s.all_labels)} labels", "up to 62 of your own", paste))
     return problems
 
 

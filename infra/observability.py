@@ -13,6 +13,7 @@ from infra import signals
 from infra.alerts import Alert, alerts_of
 from infra.dashboard import dashboard
 from infra.outputs import CONSOLE
+from infra.ownership import USER_LABEL_STAYS, described
 from infra.runbooks import documentation
 from infra.settings import Settings
 from infra.signals import TASK_LABELS, Signal
@@ -31,6 +32,7 @@ class ObservabilityArgs:
     job: str
     alerts: tuple[Alert, ...]
     emails: tuple[str, ...]
+    stack: str
     labels: Mapping[str, str]
 
     @classmethod
@@ -42,7 +44,8 @@ class ObservabilityArgs:
             job=settings.job,
             alerts=alerts_of(settings),
             emails=settings.notification_emails,
-            labels=settings.all_labels,
+            stack=settings.stack,
+            labels=settings.own_labels,
         )
 
 
@@ -84,7 +87,7 @@ def _metric(name: str, args: ObservabilityArgs, signal: Signal, parent: pulumi.R
         f"{name}-{signal.name}",
         project=args.project,
         name=signal.metric(args.job),
-        description=f"{signal.meaning}, job {args.job}.",
+        description=described(args.stack, f"{signal.meaning}, job {args.job}."),
         filter=signal.filter(args.job, args.region),
         value_extractor=signal.value_extractor,
         label_extractors=dict(TASK_LABELS),
@@ -97,7 +100,7 @@ def _metric(name: str, args: ObservabilityArgs, signal: Signal, parent: pulumi.R
             ],
         ),
         # The name is fixed: a second metric of that name cannot exist beside the first.
-        opts=pulumi.ResourceOptions(parent=parent, delete_before_replace=True),
+        opts=pulumi.ResourceOptions(parent=parent, delete_before_replace=True, ignore_changes=["description"]),
     )
 
 
@@ -111,7 +114,7 @@ def _channel(
         display_name=f"GPU job {args.job}: {address}",
         labels={"email_address": address},
         user_labels=dict(args.labels),
-        opts=pulumi.ResourceOptions(parent=parent),
+        opts=pulumi.ResourceOptions(parent=parent, ignore_changes=[USER_LABEL_STAYS]),
     )
 
 
@@ -140,7 +143,7 @@ def _policy(
         ),
         notification_channels=list(channels),
         user_labels=dict(args.labels),
-        opts=pulumi.ResourceOptions(parent=parent),
+        opts=pulumi.ResourceOptions(parent=parent, ignore_changes=[USER_LABEL_STAYS]),
     )
 
 

@@ -29,6 +29,8 @@ RULES = """
 - `networkTags` and `egress` need `network` or `subnetwork`; a full subnetwork name and `kmsKey` lie in `gcp:region`.
 - A variable is set by `env` or by `secrets`, not by both.
 - Names are checked as they will be sent, with `nameSuffix`.
+- A label `gpujob-stack` says on each object which stack made it (accounts and metrics: in their description), for
+  `gpujob recover`; it cannot be among `labels`.
 - Environment variables that Cloud Run sets (`CLOUD_RUN_*`) or the job sets itself (`CHECKPOINT_DIR`, `MAX_RETRIES`,
   `REQUIRED_GPU`, `TASK_TIMEOUT_S`) cannot be set by `env`.
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import artifactregistry
 
+from infra.ownership import LABEL_STAYS
+
 KEEP_VERSIONS = 10
 PROMOTED_PREFIX = "promoted-"
 """A tag that begins so keeps its image, however old: another stack may be running it (`gpujob promote`)."""
@@ -49,7 +51,12 @@ class Registry(pulumi.ComponentResource):
             kms_key_name=args.kms_key or None,
             labels=dict(args.labels),
             cleanup_policies=[_keep_newest(), _keep_promoted(), _delete_old()],
-            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True, protect=not args.disposable),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                delete_before_replace=True,
+                protect=not args.disposable,
+                ignore_changes=[LABEL_STAYS],
+            ),
         )
         self.name = repository.name
         grants = [(short, "roles/artifactregistry.reader", member) for short, member in args.readers.items()]

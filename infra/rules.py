@@ -32,7 +32,12 @@ LIKELY = 0.95
 
 
 def parse(
-    values: Mapping[str, str], *, project: str, region: str, endpoints: Mapping[str, str] | None = None
+    values: Mapping[str, str],
+    *,
+    project: str,
+    region: str,
+    endpoints: Mapping[str, str] | None = None,
+    stack: str = "",
 ) -> Settings:
     """Settings from raw strings by camelCase key (lists and objects as JSON, as Pulumi hands them over).
 
@@ -47,7 +52,7 @@ def parse(
         except ValueError as error:
             typed[key_field.name] = default_of(key_field)
             problems.append(problem_with(name, f"{raw!r} is {error}"))
-    settings = Settings(project=project, region=region, endpoints=dict(endpoints or {}), **typed)
+    settings = Settings(project=project, region=region, endpoints=dict(endpoints or {}), stack=stack, **typed)
     problems += [*_resources(settings), *_time(settings), *_job(settings), *check_numbers(settings)]
     problems += [*check_mounts(settings), *check_access(settings), *check_alerts(settings)]
     # Names that derive from a project that cannot be would only repeat its problem.

@@ -20,6 +20,7 @@ from infra.keys.job import JobKeys
 from infra.keys.names import NameKeys
 from infra.keys.security import SecurityKeys
 from infra.keys.storage import StorageKeys
+from infra.ownership import owned
 from infra.secret_versions import SecretVersion
 
 __all__ = ["APP_LABEL", "GROUPS", "NAMESPACE", "Settings", "camel", "declared_keys", "default_of", "load"]
@@ -48,6 +49,8 @@ class Settings(CostKeys, NameKeys, AlertKeys, SecurityKeys, StorageKeys, ImageKe
     """`gcp:region`: where the job runs and where bucket and repository are."""
     endpoints: Mapping[str, str] = field(default_factory=dict)
     """Base URLs by product (run, logging, storage) where `gcp:*CustomEndpoint` replaces Google's own; else empty."""
+    stack: str = ""
+    """Name of the stack, for the mark on what it makes; empty where there is only a file."""
     warnings: tuple[str, ...] = ()
     """What works but deserves a second look."""
 
@@ -96,6 +99,11 @@ class Settings(CostKeys, NameKeys, AlertKeys, SecurityKeys, StorageKeys, ImageKe
     def all_labels(self) -> dict[str, str]:
         """The user's labels, and `app` so that costs and logs can be told apart."""
         return {APP_LABEL: NAMESPACE, **self.labels}
+
+    @property
+    def own_labels(self) -> dict[str, str]:
+        """Those and the stack's mark: on what is made once, not on executions."""
+        return owned(self.all_labels, self.stack)
 
     @property
     def builds_image(self) -> bool:
@@ -187,6 +195,7 @@ def load() -> Settings:
             project=gcp.get("project") or "",
             region=gcp.get("region") or "",
             endpoints={product: url for product, url in urls.items() if url},
+            stack=pulumi.get_stack(),
         )
     except SettingsError as error:
         raise pulumi.RunError(str(error)) from None

@@ -6,18 +6,16 @@ left over. What only bears the program's label may be another stack's, and is me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from infra.settings import APP_LABEL, NAMESPACE, Settings
+from infra.settings import APP_LABEL, NAMESPACE
 from infra.stack_file import StackFileError, configuration, settings_in
 from ops.errors import MisconfiguredError, NotSucceededError
-from ops.google_errors import Asking
-from ops.google_lists import listed
-from ops.leftover_kinds import KINDS, Kind
-from ops.stack import StackOutputs, check_endpoint
+from ops.kind_lists import all_of, endpoint_of
+from ops.leftover_kinds import KINDS
+from ops.stack import check_endpoint
 
 
 def look_for_leftovers(stack_file: Path, say: Callable[[str], None]) -> None:
@@ -31,13 +29,11 @@ def look_for_leftovers(stack_file: Path, say: Callable[[str], None]) -> None:
         settings, config = settings_in(stack_file), configuration(stack_file)
     except StackFileError as error:
         raise MisconfiguredError(f"{error} Nothing was looked for.") from None
-    endpoints = {kind.endpoint: str(config.get(f"gcp:{kind.endpoint}CustomEndpoint") or "") for kind in KINDS}
-    _require_one_cloud(endpoints)
-    cloud = _Cloud(settings, endpoints, str(config.get("gcp:accessToken") or ""))
+    _require_one_cloud({kind.endpoint: endpoint_of(kind, config) for kind in KINDS})
     left: list[str] = []
     others: list[str] = []
     for kind in KINDS:
-        for document in cloud.listed(kind):
+        for document in all_of(kind, settings.project, settings.region, config, safe="Nothing was looked for."):
             name = kind.name_of(document)
             if _bears(name, kind.names(settings)):
                 command = kind.remove.format(name=name, project=settings.project, region=settings.region)
@@ -55,37 +51,6 @@ def look_for_leftovers(stack_file: Path, say: Callable[[str], None]) -> None:
         )
     nouns = ", ".join(kind.noun for kind in KINDS)
     say(f"Nothing of this stack is left in {where}. Looked for: {nouns}. Enabled APIs stay enabled.")
-
-
-@dataclass(frozen=True)
-class _Cloud:
-    settings: Settings
-    endpoints: Mapping[str, str]
-    token: str
-
-    def listed(self, kind: Kind) -> Iterator[dict[str, Any]]:
-        """All of a kind in the stack's project, whosever they are."""
-        s = self.settings
-        base = self.endpoints[kind.endpoint] or kind.google
-        about = Asking(
-            service=kind.service,
-            action=f"list what there is of kind {kind.noun}",
-            role=kind.role,
-            missing=f"There is no project {s.project}, or no such list in it.",
-        )
-        return listed(
-            base + kind.path.format(project=s.project, region=s.region),
-            kind.items,
-            about,
-            self._outputs(),
-            token=self.token,
-            safe="Nothing was looked for.",
-        )
-
-    def _outputs(self) -> StackOutputs:
-        s = self.settings
-        there = {name: url for name, url in self.endpoints.items() if url}
-        return StackOutputs(s.project, s.region, s.job, "", "", endpoints=there)
 
 
 def _require_one_cloud(endpoints: Mapping[str, str]) -> None:

@@ -1,89 +1,28 @@
 """`gpujob recover`: makes a stack whole again after its `pulumi up` was killed.
 
 A killed engine leaves a lock, and perhaps objects that it had asked for but not yet written to its state: the state
-then only lists their creation as pending. An object of a fixed name is imported under it, one that Google names is
-looked for by what it says. Nothing is deleted.
+then only lists their creation as pending. An object of a fixed name is imported under it if it says that this stack
+made it; one that Google names is looked for by what it says. Nothing is deleted.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from infra.stack_file import StackFileError, configuration
+from infra.ownership import LABEL, mark, owner_of
+from infra.stack_file import StackFileError, configuration, settings_in
 from ops.errors import MisconfiguredError, OpsError, RefusedError
 from ops.recover_named import NAMED_KINDS, candidates
+from ops.recover_owner import JOB, existing, refusal
+from ops.recover_state import PendingCreate, pending_creates, remove_torn_side_files
 
-# The identifier under which an object of a fixed name can be imported, from the inputs of its pending creation.
-# Grants and enabled services are not here: creating those a second time is the same as once.
-_IMPORT_IDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "gcp:serviceaccount/account:Account": lambda inputs: (
-        f"projects/{inputs['project']}/serviceAccounts/"
-        f"{inputs['accountId']}@{inputs['project']}.iam.gserviceaccount.com"
-    ),
-    "gcp:storage/bucket:Bucket": lambda inputs: f"{inputs['name']}",
-    "gcp:artifactregistry/repository:Repository": lambda inputs: (
-        f"projects/{inputs['project']}/locations/{inputs['location']}/repositories/{inputs['repositoryId']}"
-    ),
-    "gcp:cloudrunv2/job:Job": lambda inputs: (
-        f"projects/{inputs['project']}/locations/{inputs['location']}/jobs/{inputs['name']}"
-    ),
-    "gcp:logging/metric:Metric": lambda inputs: f"{inputs['name']}",
-}
 _GONE = ("does not exist", "not found", "no resource")
-
-
-@dataclass(frozen=True)
-class PendingCreate:
-    """A creation that the state does not know the end of."""
-
-    urn: str
-    type: str
-    import_id: str | None
-    """None where Google names it, or creating it again is harmless."""
-    parent: str | None
-    inputs: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        return self.urn.rpartition("::")[2]
-
-
-def pending_creates(state: Mapping[str, Any]) -> list[PendingCreate]:
-    """The pending creations in an exported state."""
-    found: list[PendingCreate] = []
-    for operation in state["deployment"].get("pending_operations") or []:
-        if operation["type"] != "creating":
-            continue
-        resource = operation["resource"]
-        identify = _IMPORT_IDS.get(resource["type"])
-        inputs: Mapping[str, Any] = resource.get("inputs") or {}  # left out where there are none
-        import_id = identify(inputs) if identify and inputs else None
-        found.append(PendingCreate(resource["urn"], resource["type"], import_id, resource.get("parent"), inputs))
-    return found
-
-
-def remove_torn_side_files(folder: Path) -> list[Path]:
-    """Delete the unreadable `.attrs` files of a backend in a folder; return their paths.
-
-    The engine writes each state file whole (under another name, then renamed) but the content type beside it in place.
-    A kill in the middle leaves an empty one, with which the state cannot be loaded ("failed to load checkpoint: EOF"),
-    while without it, it can.
-    """
-    torn: list[Path] = []
-    for path in sorted(folder.rglob("*.attrs")):
-        try:
-            json.loads(path.read_text())
-        except ValueError:
-            path.unlink()
-            torn.append(path)
-    return torn
 
 
 class Recovery:
@@ -111,11 +50,20 @@ class Recovery:
         if state["deployment"].get("resources"):
             self._pulumi("refresh", "--yes", "--skip-preview", "--clear-pending-creates", *self._config)
         known = {str(resource.get("id")) for resource in state["deployment"].get("resources") or []}
+        refused: list[str] = []
         for create in pending:
             if create.import_id:
-                self._take_over(create, create.import_id)
+                refused += self.take_if_ours(create, create.import_id, known)
             elif create.type in NAMED_KINDS and create.inputs:
-                self.find(create, known)
+                refused += self.find(create, known)
+        if refused:
+            raise RefusedError(
+                f"{len(refused)} objects were not taken over into stack {self._stack}:\n"
+                + "\n".join(f"  - {one}" for one in refused)
+                + "\nNothing was changed about them; all else of this stack is whole again. Where another stack made "
+                "them, the two share names: give this one a gpujob:nameSuffix, then `pulumi up`. Where you know that "
+                "one is this stack's, run the line beside it."
+            )
         self._say("The stack is whole again. Run `pulumi up` to finish what was interrupted.")
 
     def _mend_side_files(self) -> None:
@@ -125,8 +73,27 @@ class Recovery:
             for path in remove_torn_side_files(folder):
                 self._say(f"Removed {path}, which was cut off in the middle; the engine writes it anew.")
 
-    def find(self, create: PendingCreate, known: set[str]) -> None:
-        """Take over an object that Google named, and say which others are the same."""
+    def take_if_ours(self, create: PendingCreate, import_id: str, known: set[str]) -> list[str]:
+        """Take over an object of a fixed name if it says that this stack made it; else say why not, and whose it is."""
+        try:
+            there = existing(create.type, create.inputs, configuration(self._stack_file))
+        except (OpsError, StackFileError) as error:
+            return [
+                f"{create.type} {import_id}: whose it is could not be asked: {error} Then run `gpujob recover` again."
+            ]
+        if there is None:
+            self._say(f"{create.type} {import_id}: was not created")
+            return []
+        why = refusal(create.type, create.inputs, there)
+        if why:
+            by_hand = f"pulumi import {' '.join(self._import(create, import_id))} --stack {self._stack}"
+            return [f"{why}.\n      {by_hand}"]
+        self._take_over(create, import_id)
+        known.add(import_id)
+        return []
+
+    def find(self, create: PendingCreate, known: set[str]) -> list[str]:
+        """Take over an object that Google named, and say which others are the same; return why one was not taken."""
         shown = f"{create.type} {create.inputs.get('displayName') or create.name}"
         try:
             found = candidates(create.type, create.inputs, known, configuration(self._stack_file))
@@ -135,23 +102,44 @@ class Recovery:
                 f"{shown}: was perhaps created, and could not be looked for: {error} If it was, there are two after "
                 "the next `pulumi up`. Delete the older one in the console (Monitoring); neither does harm."
             )
-            return
+            return []
         if not found:
             self._say(f"{shown}: was not created")
-            return
+            return []
         names = [str(one["name"]) for one in found]
+        if not owner_of(create.inputs):
+            why = self._of_another_job(known)
+            if why:
+                return [f"{shown} {names[-1]} cannot say whose it is, and {why}"]
         self._take_over(create, names[-1])
         known.add(names[-1])
         for name in names[:-1]:
             remove = NAMED_KINDS[create.type].remove.format(name=name)
             self._say(f"{shown}: {name} is the same and not this stack's own. Look at it, then: {remove}")
+        return []
+
+    def _of_another_job(self, known: set[str]) -> str:
+        """Why what shows a job and bears no mark is not this stack's: the job is another's. Empty where it is not."""
+        try:
+            settings, config = settings_in(self._stack_file), configuration(self._stack_file)
+            place = {"project": settings.project, "location": settings.region, "name": settings.job}
+            job = existing(JOB, place, config)
+        except (OpsError, StackFileError) as error:
+            return f"the job that it shows could not be asked: {error}"
+        ours = {LABEL: mark(self._stack.rpartition("/")[2])}
+        if job is None or str(job["name"]) in known:
+            return ""
+        why = refusal(JOB, {**place, "labels": ours}, job)
+        return f"it shows a job that is not this stack's: {why}." if why else ""
+
+    def _import(self, create: PendingCreate, import_id: str) -> list[str]:
+        parent = ["--parent", f"parent={create.parent}"] if create.parent else []
+        return [create.type, create.name, import_id, *parent, "--generate-code=false", "--protect=false"]
 
     def _take_over(self, create: PendingCreate, import_id: str) -> None:
-        parent = ["--parent", f"parent={create.parent}"] if create.parent else []
         output = self._pulumi(
-            "import", create.type, create.name, import_id, *parent, "--generate-code=false", "--protect=false",
-            "--yes", "--skip-preview", *self._config, tolerate=_GONE,
-        )  # fmt: skip
+            "import", *self._import(create, import_id), "--yes", "--skip-preview", *self._config, tolerate=_GONE
+        )
         gone = any(word in output for word in _GONE)
         self._say(f"{create.type} {import_id}: {'was not created' if gone else 'taken over'}")
 

@@ -8,18 +8,20 @@ from tests.infra.conftest import DIGEST
 
 BUILD = "serviceAccount:gpu-job-build@demo-project.iam.gserviceaccount.com"
 JOB = "serviceAccount:gpu-job-sa@demo-project.iam.gserviceaccount.com"
-LABELS = {"app": "gpujob"}
+LABELS = {"app": "gpujob", "gpujob-stack": "any"}
 
 EXPECTED = {
     ("gcp:serviceaccount/account:Account", "job-account"): {
         "project": "demo-project",
         "accountId": "gpu-job-sa",
         "displayName": "GPU job",
+        "description": "Made by stack any.",
     },
     ("gcp:serviceaccount/account:Account", "build-account"): {
         "project": "demo-project",
         "accountId": "gpu-job-build",
         "displayName": "GPU job image build",
+        "description": "Made by stack any.",
     },
     ("gcp:projects/iAMMember:IAMMember", "build-logging-logWriter"): {
         "project": "demo-project",

@@ -20,14 +20,16 @@ OF_THE_JOB = (
     'AND resource.labels.location="europe-west4"'
 )
 TASK = {"task": 'EXTRACT(labels."run.googleapis.com/task_index")'}
-LABELS = {"app": "gpujob"}
+LABELS = {"app": "gpujob", "gpujob-stack": "any"}
 
 
 def test_a_counter_whole(deploy):
     assert deploy().of_type(METRIC)["observability-preemptions"] == {
         "project": PROJECT,
         "name": "gpu-resilient-job/preemptions",
-        "description": "Attempts that the platform ended for maintenance of the host, job gpu-resilient-job.",
+        "description": (
+            "Attempts that the platform ended for maintenance of the host, job gpu-resilient-job. Made by stack any."
+        ),
         "filter": f'{OF_THE_JOB} AND textPayload:"preemption initiated by the platform" '
         'AND NOT logName:"run.googleapis.com%2Fstd"',
         "labelExtractors": TASK,
@@ -44,7 +46,7 @@ def test_a_distribution_whole(deploy):
     assert deploy().of_type(METRIC)["observability-save_seconds"] == {
         "project": PROJECT,
         "name": "gpu-resilient-job/save_seconds",
-        "description": "How long saves took, job gpu-resilient-job.",
+        "description": "How long saves took, job gpu-resilient-job. Made by stack any.",
         "filter": f"{OF_THE_JOB} AND jsonPayload.save_s:*",
         "valueExtractor": "EXTRACT(jsonPayload.save_s)",
         "labelExtractors": TASK,

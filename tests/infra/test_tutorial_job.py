@@ -68,7 +68,8 @@ def improved(job: dict) -> dict:
         {"name": "TASK_TIMEOUT_S", "value": "43200"},
     ]
     # labels
-    job["labels"] = template["labels"] = {"app": "gpujob"}
+    template["labels"] = {"app": "gpujob"}
+    job["labels"] = {"app": "gpujob", "gpujob-stack": "any"}
     # protected unless disposable
     job["deletionProtection"] = True
     return job

@@ -19,7 +19,7 @@ FORBIDDEN = {
 
 OPS_MAY_IMPORT = (
     *("app.checkpoint", "app.contract", "app.ledger"),
-    *("infra.accelerators", "infra.exposure", "infra.settings", "infra.stack_file"),
+    *("infra.accelerators", "infra.exposure", "infra.ownership", "infra.settings", "infra.stack_file"),
     "localcloud",
 )
 

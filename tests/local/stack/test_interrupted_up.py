@@ -7,6 +7,7 @@ of it. `make interruption-sweep` takes every change; otherwise two a day are tak
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import re
 import signal
@@ -20,7 +21,9 @@ import pytest
 from localcloud import TREE
 from localcloud.testing import Cloud, running_cloud
 from localcloud.toolchain.google_provider import provider_in_use
-from tests.command import output_of
+from ops.recover_named import NAMED_KINDS
+from ops.recover_state import IMPORT_IDS
+from tests.command import output_of, pulumi
 from tests.local.stack.support import LocalStack, kill_group, wait_until
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
@@ -149,3 +152,42 @@ def test_a_state_whose_side_file_was_cut_off_is_readable_again_after_recover(sta
     stack.pulumi("stack", "export", "--stack", "local", expect=1)
     recover(stack)
     stack.pulumi("stack", "export", "--stack", "local")
+
+
+def test_what_another_stack_of_the_same_names_made_is_not_taken_over(cloud: Cloud, tmp_path: Path) -> None:
+    """The killed engine of `other` had asked for each of these; they were there, and are the stack `local`'s."""
+    made = fresh(cloud, tmp_path / "made")
+    made.on_stack("up", "--yes", "--skip-preview")
+    before = existing(made)
+    of_local = json.loads(made.pulumi("stack", "export", "--stack", "local"))["deployment"]
+
+    wanting = LocalStack(cloud, tmp_path / "wanting")
+    wanting.set("gpujob:notificationEmails", [EMAIL])
+    # From a copy of the project's file: beside it, `stack init` writes a salt into a stack's file.
+    (wanting.folder / "Pulumi.yaml").write_text((TREE / "Pulumi.yaml").read_text())
+    pulumi("stack", "init", "other", cwd=wanting.folder, environment=wanting.environment)
+    kinds = (*IMPORT_IDS, *NAMED_KINDS)
+    creations = [
+        {"type": "creating", "resource": {name: one[name] for name in ("urn", "type", "custom", "inputs", "parent")}}
+        for one in of_local["resources"]
+        if one["type"] in kinds
+    ]
+    assert {one["resource"]["type"] for one in creations} == set(kinds)
+    of_other = json.dumps(creations).replace("urn:pulumi:local::", "urn:pulumi:other::")
+    of_other = of_other.replace('"gpujob-stack": "local"', '"gpujob-stack": "other"')
+    of_other = of_other.replace("Made by stack local.", "Made by stack other.")
+    (file,) = wanting.folder.rglob("other.json")
+    content = json.loads(file.read_text())
+    content["checkpoint"]["latest"]["pending_operations"] = json.loads(of_other)
+    file.write_text(json.dumps(content))
+
+    command = ("gpujob", "recover", "--stack", "other", "--config-file", str(wanting.config))
+    said = output_of(*command, cwd=Path.cwd(), environment=wanting.environment, expect=3)
+    for name in ("job gpu-resilient-job", "bucket gpu-checkpoints-local-project", "repository gpujob"):
+        assert f"{name} says that stack local made it, not other" in said
+    assert "taken over into stack other" in said
+    assert ": taken over\n" not in said
+    left = json.loads(wanting.pulumi("stack", "export", "--stack", "other"))["deployment"]
+    assert [one for one in left.get("resources") or [] if one["type"] in kinds] == []
+    assert existing(made) == before
+    assert made.changes("up", "--refresh") == {}

@@ -108,6 +108,7 @@ REFUSED = [
     ),
     ("a label in upper case", {"labels": {"Team": "a"}}, ["gpujob:labels", "'Team'", "a-z"]),
     ("a label value with a space", {"labels": {"team": "a b"}}, ["gpujob:labels", "team: 'a b'"]),
+    ("a label that says whose it is", {"labels": {"gpujob-stack": "x"}}, ["gpujob:labels", "set by the program"]),
     ("a label that is too long", {"labels": {"team": "a" * 64}}, ["gpujob:labels"]),
     ("a job name that is too long", {"jobName": "a" * 50}, ["gpujob:jobName", "50 characters", "1 to 49"]),
     (

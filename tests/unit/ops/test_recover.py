@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ops.recover import PendingCreate, Recovery, pending_creates, remove_torn_side_files
+from ops.recover import Recovery
+from ops.recover_state import PendingCreate, pending_creates, remove_torn_side_files
 from tests.unit.ops.google_stub import Stub
 
 PROJECT = {"project": "p", "location": "europe-west4"}
@@ -108,7 +109,11 @@ def pending_alert() -> PendingCreate:
 def stack_file(google: Stub, tmp_path: Path) -> Path:
     file = tmp_path / "Pulumi.dev.yaml"
     endpoint = f"http://127.0.0.1:{google.port}/monitoring/"
-    file.write_text(json.dumps({"config": {"gcp:monitoringCustomEndpoint": endpoint}}))
+    run = f"http://127.0.0.1:{google.port}/run/v2/"
+    place = {"gcp:project": "demo-project", "gcp:region": "europe-west4"}
+    endpoints = {"gcp:monitoringCustomEndpoint": endpoint, "gcp:cloudRunV2CustomEndpoint": run}
+    file.write_text(json.dumps({"config": {**place, **endpoints}}))
+    google.answer("GET /run/v2/projects/demo-project/locations/europe-west4/jobs", {"jobs": []})
     return file
 
 
