@@ -1,8 +1,8 @@
 """A tree of state to JSON and raw bytes, and back. Nothing is ever pickled.
 
-In the JSON an object with one key that begins with "$" is a value JSON has no word for; `{"$tensor": 3}` stands for the
-third entry of the table. A tensor that occurs twice (tied weights) is one entry. docs/checkpoints.md lists every kind
-of value; anything else is refused with its path when it is saved, so that nothing comes back as something else.
+In the JSON an object with one key that begins with "$" is a value JSON has no word for; `{"$tensor": 3}` stands for
+row 3 of the table, the fourth. A tensor that occurs twice (tied weights) is one row. docs/checkpoints.md lists every
+kind of value; anything else is refused with its path when it is saved, so that nothing comes back as something else.
 
 torch and numpy are not imported for a state that holds none of their values.
 """

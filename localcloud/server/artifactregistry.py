@@ -22,11 +22,7 @@ def _parent(call: Call) -> str:
 
 
 def _repository(call: Call) -> Json:
-    name = f"{_parent(call)}/repositories/{call.params['repository']}"
-    repository = call.cloud.store.get(Kind.REPOSITORY, name)
-    if repository is None:
-        raise not_found(name)
-    return repository
+    return call.stored(Kind.REPOSITORY, f"{_parent(call)}/repositories/{call.params['repository']}")
 
 
 def _check(repository: Json) -> None:

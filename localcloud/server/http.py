@@ -17,8 +17,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from localcloud.jsontypes import Json, obj
+from localcloud.kinds import Kind
 from localcloud.server.context import Cloud
-from localcloud.server.errors import ApiError, invalid
+from localcloud.server.errors import ApiError, invalid, not_found
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,17 @@ class Call:
     def flag(self, name: str) -> bool:
         """A boolean query parameter."""
         return self.query.get(name, "").lower() in {"true", "1"}
+
+    def stored(self, kind: Kind, name: str) -> Json:
+        """The document of that name.
+
+        Raises:
+            ApiError: 404 when there is none.
+        """
+        found = self.cloud.store.get(kind, name)
+        if found is None:
+            raise not_found(name)
+        return found
 
 
 Handler = Callable[[Call], Any]

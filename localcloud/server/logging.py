@@ -5,7 +5,7 @@ from localcloud.kinds import Kind
 from localcloud.logs.comparisons import FilterError
 from localcloud.logs.filter import Filter, compile_filter
 from localcloud.resources import timestamp
-from localcloud.server.errors import already_exists, invalid, not_found
+from localcloud.server.errors import already_exists, invalid
 from localcloud.server.http import Call, Routes
 
 routes = Routes("/logging/v2", "/v2")
@@ -71,11 +71,7 @@ def _metric_key(call: Call, name: str) -> str:
 
 
 def _metric(call: Call) -> Json:
-    key = _metric_key(call, call.params["metric"])
-    metric = call.cloud.store.get(Kind.METRIC, key)
-    if metric is None:
-        raise not_found(key)
-    return metric
+    return call.stored(Kind.METRIC, _metric_key(call, call.params["metric"]))
 
 
 def _checked(metric: Json) -> Json:

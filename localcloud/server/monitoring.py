@@ -16,11 +16,7 @@ routes_v1 = Routes("/monitoring/v1", "/v1")
 
 
 def _get(call: Call, collection: str) -> Json:
-    name = f"projects/{call.params['project']}/{collection}/{call.params['id']}"
-    found = call.cloud.store.get(Kind.MONITORING, name)
-    if found is None:
-        raise not_found(name)
-    return found
+    return call.stored(Kind.MONITORING, f"projects/{call.params['project']}/{collection}/{call.params['id']}")
 
 
 def _put(call: Call, doc: Json) -> Json:

@@ -5,7 +5,7 @@ from localcloud.jsontypes import Json, obj, objects
 from localcloud.kinds import Kind
 from localcloud.resources import timestamp, unique_id
 from localcloud.server import operations, run_schema
-from localcloud.server.errors import aborted, failed_precondition, invalid, not_found
+from localcloud.server.errors import aborted, failed_precondition, invalid
 from localcloud.server.http import Call, Routes, page
 from localcloud.server.run_rules import seconds
 
@@ -33,10 +33,7 @@ def stored_job(call: Call) -> Json:
     Raises:
         ApiError: 404 when there is none.
     """
-    job = call.cloud.store.get(Kind.JOB, job_name(call))
-    if job is None:
-        raise not_found(job_name(call))
-    return job
+    return call.stored(Kind.JOB, job_name(call))
 
 
 def check_etag(call: Call, doc: Json) -> None:
@@ -89,11 +86,7 @@ def _check_overrides(overrides: Json) -> None:
 
 
 def _execution(call: Call) -> Json:
-    name = f"{job_name(call)}/executions/{call.params['execution']}"
-    execution = call.cloud.store.get(Kind.EXECUTION, name)
-    if execution is None:
-        raise not_found(name)
-    return execution
+    return call.stored(Kind.EXECUTION, f"{job_name(call)}/executions/{call.params['execution']}")
 
 
 @routes.on("GET", _EXECUTIONS)
@@ -143,8 +136,4 @@ def list_tasks(call: Call) -> Json:
 @routes.on("GET", _TASKS + "/{task}")
 def get_task(call: Call) -> Json:
     """One task."""
-    name = f"{_execution(call)['name']}/tasks/{call.params['task']}"
-    task = call.cloud.store.get(Kind.TASK, name)
-    if task is None:
-        raise not_found(name)
-    return task
+    return call.stored(Kind.TASK, f"{_execution(call)['name']}/tasks/{call.params['task']}")

@@ -3,7 +3,7 @@
 from localcloud.jsontypes import Json
 from localcloud.kinds import Kind
 from localcloud.resources import timestamp
-from localcloud.server.errors import already_exists, invalid, not_found
+from localcloud.server.errors import already_exists, invalid
 from localcloud.server.http import Call, Routes, page
 from localcloud.server.masks import masked
 
@@ -12,11 +12,7 @@ _JOBS = "/projects/{project}/locations/{location}/jobs"
 
 
 def _job(call: Call) -> Json:
-    name = "projects/{project}/locations/{location}/jobs/{job}".format(**call.params)
-    job = call.cloud.store.get(Kind.SCHEDULED_JOB, name)
-    if job is None:
-        raise not_found(name)
-    return job
+    return call.stored(Kind.SCHEDULED_JOB, "projects/{project}/locations/{location}/jobs/{job}".format(**call.params))
 
 
 def _store(call: Call, job: Json) -> Json:
