@@ -8,36 +8,21 @@ strict=False does, because the module ties them itself.
 from __future__ import annotations
 
 import json
-import math
 import os
 import secrets
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ops.checkpoints.survey import Found
 from ops.checkpoints.trouble import telling
+from ops.checkpoints.weights import Weight, weights_of
 from ops.checkpoints.where import Place
-from ops.errors import MissingError, NotSucceededError, RefusedError
+from ops.errors import MissingError, NotSucceededError
 from ops.text import size_text
 
 if TYPE_CHECKING:
     from app.checkpoint.manifest import Manifest
-    from app.checkpoint.table import Place as TensorPlace
-
-
-@dataclass(frozen=True)
-class Weight:
-    """One tensor of the file."""
-
-    name: str
-    also: tuple[str, ...]
-    """Further names of the same tensor."""
-    place: TensorPlace
-    begin: int
-    """In the file's data section."""
-    size_bytes: int
 
 
 def export(place: Place, each: Found, model: str | None, out: Path, say: Callable[[str], None]) -> None:
@@ -51,7 +36,7 @@ def export(place: Place, each: Found, model: str | None, out: Path, say: Callabl
         )
     try:
         manifest = read_manifest(place.store, each.name)
-        weights = _laid_out(_weights(manifest, model, str(each.name)), str(each.name))
+        weights = weights_of(manifest, model, str(each.name))
         _write(place, manifest, weights, out)
     except (Torn, Damaged, Unsupported) as error:
         raise NotSucceededError(
@@ -63,76 +48,6 @@ def export(place: Place, each: Found, model: str | None, out: Path, say: Callabl
     say(f"{out}: {len(weights)} tensors, {total}, of checkpoint {each.name}, every byte verified.")
     if tied:
         say(f"Tied, so only once in the file: {', '.join(tied)}.")
-
-
-def _weights(manifest: Manifest, typed: str | None, checkpoint: str) -> list[tuple[tuple[str, ...], TensorPlace]]:
-    """Names and place of each tensor of the model's state_dict, in its order."""
-    from app.checkpoint.verifying import checked_table
-
-    if manifest.head.files is not None:
-        raise RefusedError(
-            f"Checkpoint {checkpoint} is a directory tree of {manifest.head.files} files, not the state of a session: "
-            "its weights are files of the tree already. Nothing was written. app.trees restores it."
-        )
-    table = checked_table(manifest)
-    models = {key: value for key, value in cast("dict[str, Any]", table.tree).items() if key.split(".")[0] == "model"}
-    key = _chosen(sorted(models), typed, checkpoint)
-    names = dict[int, list[str]]()
-    for name, node in entries(models[key]):
-        mark = next(iter(cast("dict[str, Any]", node)), "") if isinstance(node, dict) else ""
-        if mark == "$subclass":
-            raise RefusedError(
-                f"{name} of checkpoint {checkpoint} is a tensor of class {node['$subclass'][0]}, which safetensors has "
-                "no form for. Nothing was written. Export from the program, after converting it to plain tensors."
-            )
-        if mark == "$tensor":
-            names.setdefault(int(node["$tensor"]), []).append(name)
-    return [(tuple(sorted(each)), table.places[index]) for index, each in names.items()]
-
-
-def _chosen(models: list[str], typed: str | None, checkpoint: str) -> str:
-    short = [key.removeprefix("model").removeprefix(".") or "model" for key in models]
-    if not models:
-        raise MissingError(f"Checkpoint {checkpoint} holds no model. Nothing was written.")
-    if typed is None and len(models) == 1:
-        return models[0]
-    if typed in short:
-        return models[short.index(typed or "")]
-    told = f"no model {typed}" if typed else f"{len(models)} models"
-    raise MissingError(
-        f"Checkpoint {checkpoint} holds {told}. Nothing was written. Choose with --model: {', '.join(short)}."
-    )
-
-
-def entries(node: Any) -> Iterator[tuple[str, Any]]:
-    """Items of an encoded dict (docs/checkpoints.md, "Shards and the tree"); keys that are no text are left out."""
-    if not isinstance(node, dict):
-        return
-    fields = cast("dict[str, Any]", node)
-    if set(fields) == {"$attributed"}:  # what torch's state_dict() is: with a version of each module
-        yield from entries(fields["$attributed"][0])
-        return
-    for mark in ("$ordered", "$dict"):
-        if set(fields) == {mark}:
-            yield from ((key, value) for key, value in fields[mark] if isinstance(key, str))
-            return
-    yield from fields.items()
-
-
-def _laid_out(found: list[tuple[tuple[str, ...], TensorPlace]], checkpoint: str) -> list[Weight]:
-    from app.checkpoint.shards.safetensors_file import DTYPES
-
-    weights, begin = list[Weight](), 0
-    for names, place in found:
-        if place.dtype not in DTYPES:
-            raise RefusedError(
-                f"{names[0]} of checkpoint {checkpoint} is of dtype {place.dtype}, for which safetensors has no word "
-                "that its reader knows. Nothing was written."
-            )
-        size = math.prod(place.shape) * DTYPES[place.dtype][1]
-        weights.append(Weight(names[0], names[1:], place, begin, size))
-        begin += size
-    return weights
 
 
 def _header(manifest: Manifest, weights: list[Weight]) -> bytes:
