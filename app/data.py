@@ -70,19 +70,28 @@ class Batches:
         return {"seed": self._seed, "epoch": self._epoch, "position": self._position, **counted}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Raises Refusal if the data has become less: the position would be of something else."""
+        """Raises Refusal for what is no position, and if the data has become less: it would be of something else."""
+        values: list[Any] = [state.get(name) for name in ("seed", "epoch", "position")]
+        seed, epoch, position = values
         there, here = state.get("batches"), self._length()
+        if not (type(seed) is type(epoch) is type(position) is int and type(there) in {int, type(None)}):
+            raise Refusal(f"This is no position in data: {state!r:.200}. Nothing was changed on the checkpoint line.")
+        if epoch < 0 or not 0 <= position <= (position if there is None else there):
+            raise Refusal(
+                f"Epoch {epoch}, batch {position} of {there} is no position in data. Nothing was changed on the "
+                "checkpoint line."
+            )
         if there is not None and here is not None and here < there:
             raise Refusal(
                 f"The data loader gives {here} batches an epoch, and gave {there} when the checkpoint was made: its "
                 "position is one in other data. Give it the data and the batch size it had. Nothing was changed on the "
                 "checkpoint line."
             )
-        self._seed, self._epoch = state["seed"], state["epoch"]
+        self._seed, self._epoch = seed, epoch
         self._begin_epoch()
-        for self._position in range(1, state["position"] + 1):
+        for self._position in range(1, position + 1):
             next(self)
-        self._position = state["position"]
+        self._position = position
 
     def _length(self) -> int | None:
         """Batches an epoch; None for a stream."""

@@ -11,6 +11,12 @@ from app.checkpoint.manifest import Damaged
 if TYPE_CHECKING:
     from app.checkpoint.reader import Loaded
 
+_SENSELESS = (
+    *(KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError, AssertionError),
+    struct.error,
+)
+"""What generators say to a state that is none."""
+
 
 def refuse_senseless(loaded: Loaded) -> None:
     """Raises Damaged unless step and generators are there and can be set."""
@@ -22,7 +28,9 @@ def refuse_senseless(loaded: Loaded) -> None:
         raise Damaged(f"its state is of step {fields.get('step')!r}, its head of step {loaded.head.step}")
     try:
         _try_generators(fields["rng"])
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError, struct.error) as error:
+        if any(key.partition(".")[0] == "model" for key in fields) and "torch" not in fields["rng"]:
+            raise KeyError("torch")  # without which there is no model
+    except _SENSELESS as error:
         raise Damaged(f"its bytes verify but its random generators cannot be set: {error!r}") from error
 
 

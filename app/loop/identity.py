@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from app import logs
 from app.contract import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
     from app.loop.program import Program
 
@@ -62,6 +63,17 @@ def refuse_another(checkpoint: str, saved: Mapping[str, Any], here: Mapping[str,
             "(fork=True), which accepts another identity but never other tensors."
         )
     logs.warning(f"Forking from checkpoint {checkpoint} in spite of: {told}.")
+
+
+@contextmanager
+def naming(checkpoint: str) -> Generator[None]:
+    """Around what refuses a state without knowing which checkpoint it is of."""
+    try:
+        yield
+    except Refusal as refused:
+        if type(refused) is not Refusal or checkpoint in str(refused):
+            raise
+        raise Refusal(f"Checkpoint {checkpoint} cannot be used. {refused}") from refused
 
 
 def of_objects(program: Program) -> dict[str, str]:

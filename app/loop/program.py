@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from app.checkpoint import skeleton
 from app.contract import Refusal
-from app.loop import filling, marks, module_versions, orders, rng, scaler, tying
+from app.loop import filling, fitting, marks, module_versions, orders, rng, scaler, tying
 from app.loop.accumulation import Accumulation, is_still, parameters
 from app.loop.boundary import Boundary
 from app.loop.parts import leaves
-from app.loop.restoring import load_gradients, load_model, load_optimizer
+from app.loop.restoring import load_gradients, load_model, load_optimizer, putting_back
 from app.loop.subjects import Stateful, by_name, given_as, of_torch_kind, refuse_shared_names
 
 if TYPE_CHECKING:
@@ -169,32 +169,52 @@ class Program:
         Raises Refusal naming what does not fit, and Damaged for a table that makes no sense.
         """
         saved = skeleton.of(table)
+        fitting.refuse_senseless(saved)
         self._refuse_other_subjects(saved)
+        for key, each in self.schedulers.items():
+            fitting.refuse_scheduler(key, each, saved[key])
+        for key, each in self.scalers.items():
+            fitting.refuse_scaler(key, each, saved[key])
+        for key, each in self.optimizers.items():
+            fitting.refuse_optimizer(key, each, saved[key])
+        fitting.refuse_gradients(self._named_parameters, saved.get("gradients", {}))
         values = {key: filling.values_of(model) for key, model in self.models.items()}
         claims = filling.Claims()
         for key, model in self.models.items():
+            fitting.refuse_model(key, saved[key])
             claims += filling.of_model(key, model, values[key], saved[key])
         tying.refuse_other(values, saved)
         for key, optimizer in self.optimizers.items():
             claims += filling.of_optimizer(key, optimizer, saved[key])
         known = of_torch_kind(self.optimizers)
         orders.refuse_others(self.models, known, self._orders.of(self.models, known), saved.get("orders", {}))
+        for key, each in known.items():
+            fitting.refuse_state(key, each, saved[key])
         return filling.apart(claims)
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Put a loaded state back, exactly. Raises Refusal naming what does not fit."""
+        """Put a loaded state back, exactly. Raises Refusal naming what does not fit.
+
+        Whatever it raises, parts may be put back already: nothing may start from the program's objects then.
+        """
         self._refuse_other_subjects(state)
         for key, model in self.models.items():
-            load_model(key, model, state[key], state.get("versions", {}).get(key))
+            with putting_back(key):
+                load_model(key, model, state[key], state.get("versions", {}).get(key))
         for key, each in self.schedulers.items():
-            each.load_state_dict(state[key])
+            with putting_back(key):
+                each.load_state_dict(state[key])
         for key, optimizer in self.optimizers.items():
-            load_optimizer(key, optimizer, state[key])
+            with putting_back(key):
+                load_optimizer(key, optimizer, state[key])
         for key, each in self.scalers.items():
-            scaler.restore(each, state[key])
-        load_gradients(self._named_parameters, state.get("gradients", {}))
+            with putting_back(key):
+                scaler.restore(each, state[key])
+        with putting_back("gradients"):
+            load_gradients(self._named_parameters, state.get("gradients", {}))
         for key, each in self.others.items():
-            each.load_state_dict(state[key])
+            with putting_back(key):
+                each.load_state_dict(state[key])
         rng.restore(state["rng"])  # last: the data loader above may draw while it finds its position
         self.start_step = state["step"]
 

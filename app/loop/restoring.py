@@ -7,14 +7,16 @@ module meets its own tensors among the values, which costs nothing, and so its h
 
 from __future__ import annotations
 
+import traceback
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-from app.contract import Refusal
+from app.contract import Refusal, TaskError
 from app.loop import module_versions
 from app.loop.accumulation import parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
     import torch
     from torch import nn
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 NAMED = 8
 """So many differences are listed; the rest is counted."""
+NOT_TO_START_FROM = (
+    "The checkpoint was not changed, but the program's objects hold a part of it by now: nothing may start from them."
+)
 Form = tuple[str, tuple[int, ...]]
 """A tensor's dtype, as torch spells it without `torch.`, and shape."""
 
@@ -45,6 +50,30 @@ def refuse_another_model(key: str, here: Mapping[str, Form], there: Mapping[str,
         raise Refusal(f"The checkpoint is of another {key}: {'; '.join(wrong[:NAMED])}{more}. Nothing was changed.")
 
 
+@contextmanager
+def putting_back(key: str) -> Generator[None]:
+    """Around the load_state_dict of one object: a state that it cannot take is refused, by what it said and where.
+
+    Raises Refusal. Trouble that may pass (storage, memory, a device) is raised as it is.
+    """
+    try:
+        yield
+    except (TaskError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        if type(error).__name__ in _OF_THE_MACHINE or "allocat" in str(error):
+            raise
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise Refusal(
+            f"The checkpoint's {key} does not fit: {error!r} (in {place.name}, {place.filename}, line {place.lineno}). "
+            f"{NOT_TO_START_FROM} Give the session the object that it was made with, or mend its load_state_dict."
+        ) from error
+
+
+_OF_THE_MACHINE = {"OutOfMemoryError", "AcceleratorError"}
+"""Errors of torch that say nothing of the state."""
+
+
 def load_model(key: str, model: nn.Module, saved: dict[str, Any], versions: Mapping[str, Any] | None) -> None:
     """`versions` of its modules (module_versions.py); None: an older checkpoint, which did not tell.
 
@@ -63,13 +92,16 @@ def load_model(key: str, model: nn.Module, saved: dict[str, Any], versions: Mapp
 def load_optimizer(key: str, optimizer: Optimizer | Stateful, saved: dict[str, Any]) -> None:
     """Raises Refusal. An optimizer that is not torch's gets its state as it is."""
     ours = hasattr(optimizer, "param_groups") and "state" in saved
-    try:
-        optimizer.load_state_dict(_spared_a_cast(cast("Optimizer", optimizer), saved) if ours else saved)
-    except (ValueError, KeyError) as error:
-        raise Refusal(f"The checkpoint's {key} does not fit: {error}. The checkpoint was not changed.") from error
     if not ours:
+        optimizer.load_state_dict(saved)
         return
     optimizer = cast("Optimizer", optimizer)
+    needed = getattr(optimizer, "defaults", {}).keys()
+    before = [needed & group.keys() for group in optimizer.param_groups]
+    optimizer.load_state_dict(_spared_a_cast(optimizer, saved))
+    for number, (had, group) in enumerate(zip(before, optimizer.param_groups, strict=False)):
+        if lost := sorted(had - group.keys()):  # a newer version of torch fills in what it added, and nothing else
+            raise Refusal(f"The checkpoint's {key} has no {', '.join(lost)} in its group {number}. {NOT_TO_START_FROM}")
     # load_state_dict casts to the parameter's dtype: an fp32 moment of a bf16 parameter would lose bits.
     for index, parameter in numbered(optimizer, saved).items():
         if index in saved["state"]:

@@ -16,7 +16,7 @@ from app.loop.curve import Curve
 from app.loop.ending import Ending
 from app.loop.gate import Gate, Phase
 from app.loop.hooks import Hooks
-from app.loop.identity import of_objects, refuse_another
+from app.loop.identity import naming, of_objects, refuse_another
 from app.loop.saver import Saver
 from app.watchdog import Watchdog
 
@@ -199,7 +199,8 @@ class Run:
         def into(head: Head, table: Table) -> Mapping[str, torch.Tensor]:
             """Identity first: a checkpoint of something else has other tensors as well."""
             refuse_another(head.name, head.identity, self._identity, fork=self._options.fork)
-            return self._program.filled_from(table)
+            with naming(head.name):
+                return self._program.filled_from(table)
 
         ahead = self._start.ahead
         loaded = self._line.resume(ever_committed=self._start.ever_committed, into=into, ahead=ahead)
@@ -208,7 +209,8 @@ class Run:
         if loaded is None:
             return None
         name = str(loaded.name)
-        self._program.restore(loaded.state)
+        with naming(name):
+            self._program.restore(loaded.state)
         self._generators = loaded.state["rng"]
         self._first = self._step = loaded.head.step
         self._start.ledger.resumed(name, self._first)
