@@ -96,8 +96,11 @@ def load_optimizer(key: str, optimizer: Optimizer | Stateful, saved: dict[str, A
         optimizer.load_state_dict(saved)
         return
     optimizer = cast("Optimizer", optimizer)
-    needed = getattr(optimizer, "defaults", {}).keys()
-    before = [needed & group.keys() for group in optimizer.param_groups]
+    defaults = getattr(optimizer, "defaults", {})
+    before = [  # what it or a scheduler reads; a text that the program put there has no say
+        {name for name, value in group.items() if name in defaults or isinstance(value, (int, float))}
+        for group in optimizer.param_groups
+    ]
     optimizer.load_state_dict(_spared_a_cast(optimizer, saved))
     for number, (had, group) in enumerate(zip(before, optimizer.param_groups, strict=False)):
         if lost := sorted(had - group.keys()):  # a newer version of torch fills in what it added, and nothing else
