@@ -16,7 +16,7 @@ from app.checkpoint.meaning import refuse_senseless
 from app.checkpoint.names import CHECKPOINTS, DONE, LATEST, CheckpointName, checkpoints_among
 from app.checkpoint.pruning import Pruning
 from app.checkpoint.resume import Filling, Resumer
-from app.checkpoint.storage.store import Kinds, document
+from app.checkpoint.storage.store import PARALLEL, Kinds, document
 from app.clock import now_rfc3339
 
 if TYPE_CHECKING:
@@ -72,12 +72,20 @@ class Line:
         self._verified.add(name)
 
     def commit(
-        self, step: int, state: Encoded, origin: Origin, before_publish: Callable[[], None] = lambda: None
+        self,
+        step: int,
+        state: Encoded,
+        origin: Origin,
+        before_publish: Callable[[], None] = lambda: None,
+        *,
+        streams: int = PARALLEL,
     ) -> CheckpointName:
         """Write and announce the state after `step` steps. Raises OSError (nothing was announced) and Superseded."""
-        return self.commit_by(
-            step, lambda name: writer.commit(self.store, name, state, origin, before_publish, kept=self._kept)
-        )
+
+        def write(name: CheckpointName) -> Manifest:
+            return writer.commit(self.store, name, state, origin, before_publish, kept=self._kept, streams=streams)
+
+        return self.commit_by(step, write)
 
     def commit_by(self, step: int, write: Callable[[CheckpointName], object]) -> CheckpointName:
         """Have `write` write and announce a checkpoint under the name it is given; what it raises ends the save."""

@@ -54,9 +54,11 @@ def commit(
     *,
     kept: Kept | None = None,
     shard_bytes: int | None = None,
+    streams: int = PARALLEL,
 ) -> Manifest:
     """Write `state` under `name`. Once this returns it is durable and found; if it raises, nothing was announced.
 
+    `streams`: so many shards are written at once.
     `before_publish` is called when every byte is written and nothing is announced: what it raises ends the save.
 
     Raises OSError, and Superseded when a newer attempt works on the line.
@@ -70,7 +72,7 @@ def commit(
         missing = [index for index in range(len(plan.shards)) if index not in done]
         images = [(name.shard(index), plan.shards[index]) for index in missing]
         writing = [partial(_write_or_refer, store, *image, state, kept.known) for image in images]
-        shards = _in_parallel(writing, meanwhile=table)
+        shards = _in_parallel(writing, streams, meanwhile=table)
         done |= dict(zip(missing, shards, strict=True))
         referred = [each.shard for each in done.values() if not each.shard.name.startswith(name.shards)]
         look = partial(frozen.look, store, referred)
@@ -144,11 +146,11 @@ def publish(
 
 
 def _in_parallel(
-    tasks: Sequence[Callable[[], WrittenShard]], meanwhile: Callable[[], object] = lambda: None
+    tasks: Sequence[Callable[[], WrittenShard]], streams: int = PARALLEL, meanwhile: Callable[[], object] = lambda: None
 ) -> list[WrittenShard]:
-    if len(tasks) < 2:
+    if min(streams, len(tasks)) < 2:
         return [task() for task in tasks]
-    with ThreadPoolExecutor(min(PARALLEL, len(tasks)), thread_name_prefix="shard") as pool:
+    with ThreadPoolExecutor(min(streams, len(tasks)), thread_name_prefix="shard") as pool:
         running = [pool.submit(task) for task in tasks]
         meanwhile()
         return [future.result() for future in running]
@@ -166,11 +168,11 @@ def _write_or_refer(store: Store, name: str, plan: ShardPlan, state: Encoded, kn
     blobs = blobs_of(plan, state)
     if plan.frozen and plan.size_bytes in known.sizes():
         checksum = 0
-        for chunk in blocks.stream(plan.header, blobs):
+        for chunk in blocks.stream(plan.header, blobs, in_place=state.is_own):
             checksum = crc32c.crc32c(chunk, checksum)
         if found := known.find(plan.size_bytes, f"{checksum:08x}"):
             return found
-    return _write_shard(store, name, blocks.stream(plan.header, blobs))
+    return _write_shard(store, name, blocks.stream(plan.header, blobs, in_place=state.is_own))
 
 
 def _write_shard(store: Store, name: str, content: Iterator[memoryview]) -> WrittenShard:

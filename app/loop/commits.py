@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 
 from app import logs
 from app.checkpoint.epochs import Superseded
+from app.checkpoint.storage.directory import DirectoryStore, Medium
+from app.checkpoint.storage.store import PARALLEL
 from app.loop.loan import Moved
+from app.loop.snapshot import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from app.checkpoint.line import Line
+    from app.checkpoint.storage.store import Store
     from app.checkpoint.writer import Origin
     from app.clock import Clock
     from app.ledger import Ledger
@@ -56,7 +60,8 @@ class Commits:
         """A failure is told and counted. Raises what `before_publish` does when that is Moved."""
         statistics, loan, began = self.statistics, snapshot.loan, self.clock.now_s()
         try:
-            name = self.line.commit(snapshot.step, snapshot.encoded, self.origin, before_publish)
+            streams = _streams(self.line.store, snapshot)
+            name = self.line.commit(snapshot.step, snapshot.encoded, self.origin, before_publish, streams=streams)
         except Moved:
             raise
         except Superseded as superseded:
@@ -92,3 +97,10 @@ class Commits:
             event="save_failed",
             step=step,
         )
+
+
+def _streams(store: Store, snapshot: Snapshot) -> int:
+    """How many shards to write at once: one to a disk while the program computes, which each thread disturbs."""
+    is_beside = snapshot.mode in (Mode.EAGER, Mode.DEFERRED)
+    is_disk = isinstance(store, DirectoryStore) and store.medium is Medium.DISK
+    return 1 if is_beside and is_disk else PARALLEL

@@ -11,20 +11,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from app.checkpoint.shards.layout import members_of
 from app.loop import memory, parts
 from app.loop.interval import OVERHEAD
 from app.loop.loan import Loan
 from app.loop.movers import Mover, mover_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from app.checkpoint.codec import Encoded
     from app.loop.boundary import Boundary
     from app.loop.parts import Parts
     from app.loop.program import Program
+    from app.loop.staging import Order
 
 COPIED_WHILE_STREAMING_BYTES = 64 * 2**20
 """So much is copied at the boundary of a streaming save rather than to hold the program there."""
@@ -73,16 +76,16 @@ class Snapshots:
         self._turn += 1
         staged = [found.encoded.blobs[index].value for index in sorted(found.exposed + found.lendable)]
         mover = self._mover = self._mover or mover_for(staged)
-        mode = self._mode(mover, staged, interval_s)
+        mode = self._mode(mover, staged, partial(_order, found), interval_s)
         if mode is Mode.STREAMING:
             return self._stream(boundary.step, found, mover)
         lent = found.lendable if mode is Mode.DEFERRED else []
         return self._copy(boundary.step, found, mover, lent)
 
-    def _mode(self, mover: Mover, staged: list[Any], interval_s: float) -> Mode:
+    def _mode(self, mover: Mover, staged: list[Any], order: Order, interval_s: float) -> Mode:
         if self._wanted is Mode.STREAMING:
             return Mode.STREAMING
-        new_bytes = mover.new_bytes(staged)
+        new_bytes = mover.new_bytes(staged, order)
         if new_bytes and not self._fits(new_bytes):
             return Mode.STREAMING
         if self._wanted is not Mode.AUTO:
@@ -98,7 +101,8 @@ class Snapshots:
     def _copy(self, step: int, found: Parts, mover: Mover, lent: list[int]) -> Snapshot:
         blobs = list(found.encoded.blobs)
         staged = sorted(found.exposed + found.lendable)
-        views = dict(zip(staged, mover.stage([blobs[index].value for index in staged]), strict=True))
+        places = mover.stage([blobs[index].value for index in staged], partial(_order, found))
+        views = dict(zip(staged, places, strict=True))
         late = set(lent)
         now = [index for index in staged if index not in late]
         mover.copy_now([views[index] for index in now], [blobs[index].value for index in now])
@@ -109,7 +113,8 @@ class Snapshots:
             watch = mover.watch([blobs[index].path for index in lent], values, into, self._turn)
             loan = Loan(watch, lambda: mover.copy_late(into, values))
         copied = tuple(replace(b, value=views[i]) if i in views else b for i, b in enumerate(blobs))
-        return Snapshot(step, mode, replace(found.encoded, blobs=copied), loan=loan, arrived=mover.arrived)
+        encoded = replace(found.encoded, blobs=copied, is_own=True)
+        return Snapshot(step, mode, encoded, loan=loan, arrived=mover.arrived)
 
     def _stream(self, step: int, found: Parts, mover: Mover) -> Snapshot:
         blobs = found.encoded.blobs
@@ -122,3 +127,15 @@ class Snapshots:
         return Snapshot(
             step, Mode.STREAMING, replace(found.encoded, blobs=copied), loan=loan, holds=holds, arrived=mover.arrived
         )
+
+
+def _order(found: Parts) -> Iterator[tuple[int, int]]:
+    """Of what is staged, as it will lie in the shards' files."""
+    staged = {index: number for number, index in enumerate(sorted(found.exposed + found.lendable))}
+    sizes = [blob.size_bytes for blob in found.encoded.blobs]
+    for members, _frozen in members_of(sizes, found.encoded.frozen):
+        before = 0
+        for index in members:
+            if index in staged:
+                yield staged[index], before
+            before += sizes[index]

@@ -2,35 +2,38 @@
 
 Fresh memory costs more than the copy itself, because the kernel clears each page when it is first touched. So it is one
 anonymous mapping in huge pages, touched when it is made.
+
+Values lie in it as they will in the shards' files: back to back in the order of a shard, each as far behind a sector's
+beginning as in its file. So the writer gives them to the disk from where they lie.
 """
 
 from __future__ import annotations
 
-import mmap
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from app.checkpoint.shards.pages import lasting
 from app.checkpoint.shards.safetensors_file import ALIGNMENT_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import torch
 
 _PAGE_BYTES = 2 * 2**20
-_POPULATE_WRITE = 23
-"""madvise(2), since Linux 5.14; the module `mmap` has no name for it."""
+_SECTOR_BYTES = 4096
+_WORTH_A_PLACE_BYTES = 64 * 2**10
+"""For smaller ones no bytes are left free."""
+
+Order = Callable[[], Iterable[tuple[int, int]]]
+"""Indices of values in the order of the shards' files, and how many bytes lie before each in its data section."""
 
 
 def huge_pages(size_bytes: int) -> torch.Tensor:
     """Memory of the process, as bytes. Raises OSError or MemoryError when there is none."""
     import torch
 
-    memory = mmap.mmap(-1, size_bytes)
-    for advice in (mmap.MADV_HUGEPAGE, _POPULATE_WRITE):
-        with suppress(OSError):
-            memory.madvise(advice)
-    return torch.frombuffer(memory, dtype=torch.uint8)  # pyright: ignore[reportPrivateImportUsage]
+    return torch.frombuffer(lasting(size_bytes), dtype=torch.uint8)  # pyright: ignore[reportPrivateImportUsage]
 
 
 def pinned(size_bytes: int) -> torch.Tensor:
@@ -45,45 +48,46 @@ class Staging:
         self._allocate = allocate
         self._memory: torch.Tensor | None = None
         self._layout: list[tuple[Any, ...]] = []
+        self._begins: list[int] = []
+        self._needed = _PAGE_BYTES
         self._views: list[Any] = []
 
     @property
     def size_bytes(self) -> int:
         return 0 if self._memory is None else self._memory.numel()
 
-    def new_bytes(self, values: Sequence[Any]) -> int:
+    def new_bytes(self, values: Sequence[Any], order: Order | None = None) -> int:
         """How much more memory `views` of these would take."""
-        return max(0, needed_bytes(values) - self.size_bytes)
+        self._lay_out(values, order)
+        return max(0, self._needed - self.size_bytes)
 
-    def views(self, values: Sequence[Any]) -> list[Any]:
+    def views(self, values: Sequence[Any], order: Order | None = None) -> list[Any]:
         """For each tensor or array a contiguous one in this memory, of the same dtype and shape.
 
-        The views of the call before are used up, unless the layout is the same: then they are given again.
+        The views of the call before are used up, unless dtypes and shapes are the same: then they are given again.
         """
-        layout = [(type(value).__module__, value.dtype, tuple(value.shape)) for value in values]
-        if layout == self._layout:
-            return self._views
-        self._views, self._layout = [], []
-        needed = needed_bytes(values)
-        if self._memory is None or needed > self.size_bytes:
-            self._memory = None  # before the new one is there
-            self._memory = self._allocate(needed)
-        begin = 0
-        for value in values:
-            self._views.append(_view(self._memory[begin : begin + value.nbytes], value))
-            begin += _padded(value.nbytes)
-        self._layout = layout
+        self._lay_out(values, order)
+        if len(self._views) != len(values):
+            if self._memory is None or self._needed > self.size_bytes:
+                self._memory = None  # before the new one is there
+                self._memory = self._allocate(self._needed)
+            memory = self._memory
+            self._views = [_view(memory[at : at + v.nbytes], v) for at, v in zip(self._begins, values, strict=True)]
         return self._views
 
-
-def needed_bytes(values: Sequence[Any]) -> int:
-    """What a staging for these takes."""
-    total = sum(_padded(value.nbytes) for value in values)
-    return max(_PAGE_BYTES, -(-total // _PAGE_BYTES) * _PAGE_BYTES)
-
-
-def _padded(size_bytes: int) -> int:
-    return -(-size_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+    def _lay_out(self, values: Sequence[Any], order: Order | None) -> None:
+        layout = [(type(value).__module__, value.dtype, tuple(value.shape)) for value in values]
+        if layout == self._layout:
+            return
+        self._layout, self._views = layout, []
+        self._begins, end = [0] * len(values), 0
+        for index, before in order() if order else ((index, 0) for index in range(len(values))):
+            size = values[index].nbytes
+            begin = -(-end // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+            if size >= _WORTH_A_PLACE_BYTES and before % ALIGNMENT_BYTES == 0:
+                begin += (before - begin) % _SECTOR_BYTES
+            self._begins[index], end = begin, begin + size
+        self._needed = max(_PAGE_BYTES, -(-end // _PAGE_BYTES) * _PAGE_BYTES)
 
 
 def _view(memory: torch.Tensor, value: Any) -> Any:

@@ -69,11 +69,11 @@ def test_what_stands_in_staging_is_reused_and_grows_with_the_state():
 def test_no_memory_for_a_copy_is_a_failed_save_and_no_end(root, monkeypatch, capfd):
     views, failures = Staging.views, [1]
 
-    def short_of_memory(self: Staging, values: Any) -> Any:
+    def short_of_memory(self: Staging, *values: Any) -> Any:
         if failures[0]:
             failures[0] -= 1
             raise MemoryError("no room")
-        return views(self, values)
+        return views(self, *values)
 
     monkeypatch.setattr(Staging, "views", short_of_memory)
     monkeypatch.setattr("app.loop.interval.FIRST_AGAIN_S", 0.0)

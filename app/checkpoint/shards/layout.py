@@ -21,6 +21,8 @@ from app.checkpoint.storage.store import PARALLEL
 from app.checkpoint.table import columns
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from app.checkpoint.codec import Blob, Encoded
 
 SHARD_BYTES = 256 * 2**20
@@ -94,8 +96,18 @@ def layout(state: Encoded, before: Layout | None = None, shard_bytes: int = SHAR
     if before and before.meaning == meaning:
         return before
     sizes = [int(blob.value.nbytes) for blob in blobs]
-    moving = [index for index in range(len(blobs)) if index not in frozen] if frozen else range(len(blobs))
-    plans = list[ShardPlan]()
+    plans = [
+        ShardPlan(meaning, members, [sizes[index] for index in members], still)
+        for members, still in members_of(sizes, frozen, shard_bytes)
+    ]
+    return Layout(tuple(plans), meaning)
+
+
+def members_of(
+    sizes: Sequence[int], frozen: frozenset[int], shard_bytes: int = SHARD_BYTES
+) -> Iterator[tuple[list[int], bool]]:
+    """Of each shard the indices of its blobs, in the order of their bytes, and whether they are frozen."""
+    moving = [index for index in range(len(sizes)) if index not in frozen] if frozen else range(len(sizes))
 
     def odd(index: int) -> bool:
         """Those come last, and so make no other lie askew."""
@@ -105,9 +117,7 @@ def layout(state: Encoded, before: Layout | None = None, shard_bytes: int = SHAR
         of_these = [sizes[index] for index in indices]
         streams = PARALLEL if still else min(PARALLEL, 2 * _cores())
         for group in _split(of_these, shard_bytes, streams):
-            members = sorted(indices[group], key=odd)
-            plans.append(ShardPlan(meaning, members, [sizes[index] for index in members], still))
-    return Layout(tuple(plans), meaning)
+            yield sorted(indices[group], key=odd), still
 
 
 def _split(sizes: Sequence[int], shard_bytes: int, parallel: int) -> list[slice]:

@@ -46,10 +46,12 @@ class Encoded:
     blobs: tuple[Blob, ...]
     frozen: frozenset[int] = frozenset()
     """Indices of blobs that the program believes will not change, such as weights that nothing trains."""
+    is_own: bool = False
+    """Whether only the save has its blobs' memory, so that what is read twice is the same twice."""
 
     @property
     def size_bytes(self) -> int:
         return sum(blob.size_bytes for blob in self.blobs)
 
     def copied(self) -> Encoded:
-        return replace(self, blobs=tuple(blob.copied() for blob in self.blobs))
+        return replace(self, blobs=tuple(blob.copied() for blob in self.blobs), is_own=True)

@@ -10,17 +10,21 @@ if TYPE_CHECKING:
     import torch
 
     from app.loop.loan import Watch
+    from app.loop.staging import Order
 
 
 class Mover(Protocol):
     """`values` are tensors, and in host memory numpy arrays too; `views` are theirs in staging, in the same order."""
 
-    def new_bytes(self, values: Sequence[Any]) -> int:
+    def new_bytes(self, values: Sequence[Any], order: Order | None = None) -> int:
         """How much more memory `stage` of these would take."""
         ...
 
-    def stage(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Views for these. Those given before must not be in use any more. Raises MemoryError, OSError."""
+    def stage(self, values: Sequence[Any], order: Order | None = None) -> Sequence[Any]:
+        """Views for these, which lie in memory in this order. Those given before must not be in use any more.
+
+        Raises MemoryError, OSError.
+        """
         ...
 
     def copy_now(self, views: Sequence[Any], values: Sequence[Any]) -> None:

@@ -11,20 +11,22 @@ if TYPE_CHECKING:
 
     from app.loop.loan import Watch
     from app.loop.movers import Mover
+    from app.loop.staging import Order
 
 
 class MixedMover:
     def __init__(self, host: Mover, device: Mover, is_on_device: Callable[[Any], bool]) -> None:
         self._host, self._device, self._is_on_device = host, device, is_on_device
 
-    def new_bytes(self, values: Sequence[Any]) -> int:
+    def new_bytes(self, values: Sequence[Any], order: Order | None = None) -> int:
         host, device = self._split(values)
-        return self._host.new_bytes(_at(values, host)) + self._device.new_bytes(_at(values, device))
+        on_host = self._host.new_bytes(_at(values, host), _order_of(host, order))
+        return on_host + self._device.new_bytes(_at(values, device), _order_of(device, order))
 
-    def stage(self, values: Sequence[Any]) -> Sequence[Any]:
+    def stage(self, values: Sequence[Any], order: Order | None = None) -> Sequence[Any]:
         host, device = self._split(values)
-        views = dict(zip(host, self._host.stage(_at(values, host)), strict=True))
-        views |= dict(zip(device, self._device.stage(_at(values, device)), strict=True))
+        views = dict(zip(host, self._host.stage(_at(values, host), _order_of(host, order)), strict=True))
+        views |= dict(zip(device, self._device.stage(_at(values, device), _order_of(device, order)), strict=True))
         return [views[index] for index in range(len(values))]
 
     def copy_now(self, views: Sequence[Any], values: Sequence[Any]) -> None:
@@ -79,6 +81,14 @@ class MixedWatch:
 
     def differs(self) -> str | None:
         return next((what for watch in self._watches if (what := watch.differs()) is not None), None)
+
+
+def _order_of(indices: list[int], order: Order | None) -> Order | None:
+    """Of these only, which are counted anew."""
+    if order is None:
+        return None
+    new = {index: number for number, index in enumerate(indices)}
+    return lambda: [(new[index], before) for index, before in order() if index in new]
 
 
 def _at(values: Sequence[Any], indices: list[int]) -> list[Any]:

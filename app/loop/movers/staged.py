@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.loop.staging import Staging
+    from app.loop.staging import Order, Staging
 
 ASSUMED_BYTES_PER_S = 4e9
 """Of a copy, before one was measured."""
@@ -20,11 +20,11 @@ class StagedMover:
         self._staging = staging
         self._bytes_per_s = ASSUMED_BYTES_PER_S
 
-    def new_bytes(self, values: Sequence[Any]) -> int:
-        return self._staging.new_bytes(values)
+    def new_bytes(self, values: Sequence[Any], order: Order | None = None) -> int:
+        return self._staging.new_bytes(values, order)
 
-    def stage(self, values: Sequence[Any]) -> Sequence[Any]:
-        return self._staging.views(values)
+    def stage(self, values: Sequence[Any], order: Order | None = None) -> Sequence[Any]:
+        return self._staging.views(values, order)
 
     def expected_s(self, size_bytes: int) -> float:
         return size_bytes / self._bytes_per_s
