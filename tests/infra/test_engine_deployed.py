@@ -2,17 +2,20 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 import requests
 import yaml
 
+from infra.settings import declared_keys
 from localcloud.testing import running_cloud
 from ops.errors import NotSucceededError
 from ops.leftovers import look_for_leftovers
-from tests.local.stack import support
+from tests.local.stack import support, test_life_of_a_stack
 from tests.local.stack.support import LocalStack
+from tests.local.stack.test_life_of_a_stack import ONE_SETTING
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = (
@@ -98,7 +101,10 @@ CHANGES = {
         {"update": {"image-build", "gpu-job"}},
     ),
     "labels, prices and limits": (
-        {"labels": {"team": "a"}, "gpuUsdPerHour": "2", "maxExposureUsd": "100", "trainingHours": "3"},
+        {
+            "labels": {"team": "a"},
+            **{"gpuUsdPerHour": "2", "maxExposureUsd": "500", "trainingHours": "3", "interruptionsPerDay": "2"},
+        },
         {"update": {"checkpoints-bucket", "image-source", "registry-repository", "gpu-job"}},
     ),
     "who reads, and what is kept": (
@@ -162,6 +168,24 @@ CHANGES = {
         },
     ),
 }
+
+
+ELSEWHERE = {
+    "nameSuffix": "test_a_second_stack_in_the_project_shares_nothing_with_the_first",
+    "observability": "test_what_observes_can_be_taken_away_and_comes_back",
+}
+"""Settings whose change the engine is shown by a test of their own."""
+NOT_HERE = {"network", "subnetwork", "networkTags", "egress", "kmsKey", "binaryAuthorization"}
+"""The local cloud has none of these; its plugin refuses them. tests/infra/test_guarded_inputs.py holds their inputs."""
+
+
+def test_the_engine_is_shown_a_change_of_every_setting_that_the_local_cloud_has():
+    tried = {key for keys, _ in CHANGES.values() for key in keys}
+    tried |= {key.partition(":")[2] for key, *_ in ONE_SETTING}
+    assert tried | set(ELSEWHERE) | NOT_HERE == set(declared_keys())
+    assert not tried & NOT_HERE
+    here = {name for module in (sys.modules[__name__], test_life_of_a_stack) for name in vars(module)}
+    assert set(ELSEWHERE.values()) <= here
 
 
 @pytest.mark.parametrize("which", CHANGES)

@@ -30,21 +30,24 @@ def test_refresh_finds_nothing_new(deployed: LocalStack) -> None:
     assert deployed.changes("refresh") == {}
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "changed"),
-    [
-        ("gpujob:timeout", "3600s", [("update", JOB_TYPE)]),
-        ("gpujob:cpu", "6", [("update", JOB_TYPE)]),
-        # Which attempts are the last ones follows from it.
-        ("gpujob:maxRetries", 5, [("update", JOB_TYPE), ("update", POLICY_TYPE)]),
-        (
-            "gpujob:notificationEmails",
-            ["a@example.com", "b@example.com"],
-            [("create", CHANNEL_TYPE)] * 2 + [("update", POLICY_TYPE)] * 5,
-        ),
-        ("gpujob:notificationEmails", ["b@example.com"], [("delete", CHANNEL_TYPE)] + [("update", POLICY_TYPE)] * 5),
-    ],
-)
+ONE_SETTING = [
+    ("gpujob:timeout", "3600s", [("update", JOB_TYPE)]),
+    ("gpujob:cpu", "6", [("update", JOB_TYPE)]),
+    # Which attempts are the last ones follows from it.
+    ("gpujob:maxRetries", 5, [("update", JOB_TYPE), ("update", POLICY_TYPE)]),
+    ("gpujob:retriesLeft", 2, [("update", POLICY_TYPE)]),
+    ("gpujob:noProgressMinutes", 90, [("update", POLICY_TYPE)]),
+    ("gpujob:atRiskMinutes", 30, [("update", POLICY_TYPE)]),
+    (
+        "gpujob:notificationEmails",
+        ["a@example.com", "b@example.com"],
+        [("create", CHANNEL_TYPE)] * 2 + [("update", POLICY_TYPE)] * 5,
+    ),
+    ("gpujob:notificationEmails", ["b@example.com"], [("delete", CHANNEL_TYPE)] + [("update", POLICY_TYPE)] * 5),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "changed"), ONE_SETTING)
 def test_one_changed_setting_changes_exactly_this(
     deployed: LocalStack, key: str, value: object, changed: list[tuple[str, str]]
 ) -> None:
