@@ -38,7 +38,7 @@ class Run(NamedTuple):
     """In the piece."""
     size: int
     """Of each."""
-    count: int
+    parts: int
     address: int
     """Where the first belongs."""
     stride: int
