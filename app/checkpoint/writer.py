@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from app.checkpoint.shards.frozen import BY_STORE, SIZE_ONLY, Known, Vanished, W
 from app.checkpoint.shards.layout import SHARD_BYTES, Layout, ShardPlan, blobs_of, layout
 from app.checkpoint.storage.store import MANIFEST_BYTES, PARALLEL
 from app.checkpoint.table import join
+from app.checkpoint.workers import at_once
 from app.clock import now_rfc3339
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def commit(
         missing = [index for index in range(len(plan.shards)) if index not in done]
         images = [(name.shard(index), plan.shards[index]) for index in missing]
         writing = [partial(_write_or_refer, store, *image, state, kept.known) for image in images]
-        shards = _in_parallel(writing, streams, meanwhile=table)
+        shards = at_once("shard", streams, writing, meanwhile=table)
         done |= dict(zip(missing, shards, strict=True))
         referred = [each.shard for each in done.values() if not each.shard.name.startswith(name.shards)]
         look = partial(frozen.look, store, referred)
@@ -97,9 +97,8 @@ def write_shards(
     store: Store, name: CheckpointName, contents: Sequence[Iterator[memoryview]], suffix: str = "safetensors"
 ) -> list[WrittenShard]:
     """Each durable and summed, several at a time. Raises OSError, and whatever reading the contents raises."""
-    return _in_parallel(
-        [partial(_write_shard, store, name.shard(index, suffix), content) for index, content in enumerate(contents)]
-    )
+    writing = [partial(_write_shard, store, name.shard(index, suffix), each) for index, each in enumerate(contents)]
+    return at_once("shard", PARALLEL, writing)
 
 
 def publish(
@@ -143,17 +142,6 @@ def publish(
         epochs.refuse_if_superseded(store, name.attempt)
         raise
     return manifest
-
-
-def _in_parallel(
-    tasks: Sequence[Callable[[], WrittenShard]], streams: int = PARALLEL, meanwhile: Callable[[], object] = lambda: None
-) -> list[WrittenShard]:
-    if min(streams, len(tasks)) < 2:
-        return [task() for task in tasks]
-    with ThreadPoolExecutor(min(streams, len(tasks)), thread_name_prefix="shard") as pool:
-        running = [pool.submit(task) for task in tasks]
-        meanwhile()
-        return [future.result() for future in running]
 
 
 def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:

@@ -11,12 +11,13 @@ import errno
 import fcntl
 import mmap
 import os
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from app.checkpoint.shards.copying import address_of
+from app.checkpoint.workers import at_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,12 +71,7 @@ def fill(fd: int, chunks: Iterable[memoryview]) -> Filled:
 
 def sync_and_close(*fds: int) -> None:
     """All at once: disks and journals then do for all of them what each alone would wait for. Every one is closed."""
-    if len(fds) == 1:
-        _sync_and_close(fds[0])
-    elif fds:
-        with ThreadPoolExecutor(min(SYNCS_AT_ONCE, len(fds)), thread_name_prefix="sync") as pool:
-            for done in [pool.submit(_sync_and_close, fd) for fd in fds]:
-                done.result()
+    at_once("sync", SYNCS_AT_ONCE, [partial(_sync_and_close, fd) for fd in fds])
 
 
 def _sync_and_close(fd: int) -> None:

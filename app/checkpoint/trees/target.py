@@ -12,9 +12,9 @@ import fcntl
 import os
 import secrets
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from app.checkpoint.shards import content
 from app.checkpoint.storage.files import sync_and_close
 from app.checkpoint.storage.store import PARALLEL
 from app.checkpoint.storage.unsynced import open_directory
+from app.checkpoint.workers import at_once
 from app.contract import Refusal
 
 if TYPE_CHECKING:
@@ -80,10 +81,8 @@ class Unfinished:
                 if not file.size_bytes:
                     self._finish(self._begin(file), file)
         parts = [[file for file in table.files if file.size_bytes and file.shard == i] for i in range(len(shards))]
-        with ThreadPoolExecutor(PARALLEL, thread_name_prefix="shard") as pool:
-            filling = [pool.submit(self._fill_from, store, *each) for each in zip(shards, parts, strict=True)]
-            for each in filling:
-                each.result()
+        filling = [partial(self._fill_from, store, *each) for each in zip(shards, parts, strict=True)]
+        at_once("shard", PARALLEL, filling)
         with _telling(self.path):
             for link in table.links:
                 (self.path / link.path).symlink_to(link.target)
