@@ -112,15 +112,22 @@ def can_be_filled(tensor: torch.Tensor, place: Place) -> bool:
 
 def lies_plainly(value: Any) -> bool:
     """Whether it is a tensor whose memory is its bytes, in order, on the host. Of a subclass that is not known."""
-    import torch
-
+    plain, strided = _plain()
     return (
-        type(value) in {torch.Tensor, torch.nn.Parameter}
-        and value.device.type == "cpu"
-        and value.layout is torch.strided
+        type(value) in plain
+        and value.is_cpu
+        and value.layout is strided
         and value.is_contiguous()
         and not (value.is_conj() or value.is_neg())
     )
+
+
+@cache
+def _plain() -> tuple[frozenset[type[Any]], torch.layout]:
+    """Kept, because every tensor of a restore is asked three times."""
+    import torch
+
+    return frozenset({torch.Tensor, torch.nn.Parameter}), torch.strided
 
 
 @cache
