@@ -25,6 +25,9 @@ SMALL_BYTES = 16 * 2**10
 """What is smaller is copied at the boundary: watching it would cost as much."""
 
 
+_NUMBERS = {int, float, bool}
+
+
 @dataclass(frozen=True)
 class Parts:
     """A state encoded, and its blobs by what may be done with them; by index."""
@@ -103,12 +106,15 @@ def _lendable(program: Program, state: dict[str, Any]) -> set[int]:
 
 
 def leaves(tree: object) -> Iterator[object]:
+    """But for numbers in sequences: they have no bytes of their own."""
     if isinstance(tree, dict):
         for value in cast("dict[Any, object]", tree).values():
             yield from leaves(value)
     elif isinstance(tree, (list, tuple)):
-        for value in cast("list[object]", tree):
-            yield from leaves(value)
+        items = cast("list[object]", tree)
+        if not set(map(type, items)) <= _NUMBERS:
+            for value in items:
+                yield from leaves(value)
     else:
         yield tree
 

@@ -112,7 +112,7 @@ class Snapshots:
             into, values = [views[index] for index in lent], [blobs[index].value for index in lent]
             watch = mover.watch([blobs[index].path for index in lent], values, into, self._turn)
             loan = Loan(watch, lambda: mover.copy_late(into, values))
-        copied = tuple(replace(b, value=views[i]) if i in views else b for i, b in enumerate(blobs))
+        copied = tuple(b.of(views[i]) if i in views else b for i, b in enumerate(blobs))
         encoded = replace(found.encoded, blobs=copied, is_own=True)
         return Snapshot(step, mode, encoded, loan=loan, arrived=mover.arrived)
 

@@ -86,6 +86,7 @@ def test_a_modules_state_keeps_the_versions_of_its_parts(store):
 LONG = 10**5000
 HIGH, LOW = chr(0xD83D), chr(0xDE00)
 VALUES = {
+    "many integers": [list(range(700)), (1, 2**2048 - 1), deque([1, 2**2048]), [1, True], (2**64, LONG)],
     "long integers": [LONG, -LONG, 2**2048, -(2**2048) - 1, {LONG: (LONG,)}],
     "lone surrogates": [HIGH + LOW, LOW, {HIGH + LOW: 1, LOW + HIGH: torch.ones(1)}],
     "nan with a payload": np.frombuffer(b"\x01\0\0\0\0\0\xf8\xff")[0].item(),
@@ -216,6 +217,13 @@ def test_containers_may_lie_as_deep_as_the_limit_whatever_their_kind(store):
     for index in range(MAX_DEPTH - 1):
         value = [[value], (value,), {1: value}, OrderedDict(a=value)][index % 4]
     assert difference(round_trip(store, {"v": value}), {"v": value}) is None
+    with pytest.raises(Unsavable, match="deep"):
+        codec.encode({"v": [value]})
+    numbers: Any = [1, 2]
+    for _ in range(MAX_DEPTH - 1):
+        numbers = [numbers]
+    with pytest.raises(Unsavable, match="deep"):
+        codec.encode({"v": numbers})
 
 
 def test_a_program_that_is_deep_in_calls_gets_a_refusal_and_no_recursion_error():

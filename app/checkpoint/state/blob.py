@@ -32,10 +32,14 @@ class Blob:
     def size_bytes(self) -> int:
         return int(self.value.nbytes)
 
+    def of(self, value: Any) -> Blob:
+        """The same of another value."""
+        return Blob(self.path, self.kind, self.dtype, self.shape, value)
+
     def copied(self) -> Blob:
         """The same with bytes of its own, so that training may go on while they are written."""
         value = self.value
-        return replace(self, value=value.copy() if self.kind == "array" else value.detach().to("cpu", copy=True))
+        return self.of(value.copy() if self.kind == "array" else value.detach().to("cpu", copy=True))
 
 
 @dataclass(frozen=True)

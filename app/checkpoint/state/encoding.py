@@ -11,7 +11,7 @@ from app.checkpoint.state import kinds, plain, refused, registered, together
 from app.checkpoint.state.blob import Blob, Encoded, Unsavable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection
 
 MAX_DEPTH = 100
 """Containers within containers. Deeper ones would meet the recursion limit of Python's JSON here or at the reader."""
@@ -149,10 +149,13 @@ class _Encoder:
         refused.refuse_tensor_as_key(key, path)
         return self.node(key, f"{path} (the key)")
 
-    def _items(self, value: Iterable[Any], path: str) -> list[Any]:
+    def _items(self, value: Collection[Any], path: str) -> list[Any]:
         prefix = f"{path}/" if path else ""
         self._enter(value, path)
-        found = [self.node(item, f"{prefix}{index}") for index, item in enumerate(value)]
+        if plain.are_short_ints(value):
+            found = list(value)
+        else:
+            found = [self.node(item, f"{prefix}{index}") for index, item in enumerate(value)]
         self._above.pop()
         return found
 
