@@ -17,7 +17,14 @@ from app.loop.accumulation import Accumulation, is_still, parameters
 from app.loop.boundary import Boundary
 from app.loop.parts import leaves
 from app.loop.restoring import load_gradients, load_model, load_optimizer, putting_back
-from app.loop.subjects import Stateful, by_name, given_as, of_torch_kind, refuse_shared_names
+from app.loop.subjects import (
+    Stateful,
+    by_name,
+    given_as,
+    of_torch_kind,
+    refuse_shared_names,
+    refuse_what_cannot_be_put_back,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,11 +58,11 @@ class Program:
         self.scalers: dict[str, GradScaler] = given_as("scaler", scaler)
         self.others: dict[str, Stateful] = given_as("data", data) | given_as("extra", extra)
         refuse_shared_names(self.models)
+        refuse_what_cannot_be_put_back(self.models)
         self.start_step = start_step
         self.gate_is_trusted = True
         """Until a save finds that something changed which only an optimizer should change."""
-        self._parameters = [p for model in self.models.values() for p in model.parameters()]
-        self._named_parameters = by_name(self.models, of_torch_kind(self.optimizers))
+        self._find_parameters()
         self._concerning: dict[int, object] = {id(each): each for each in self.optimizers.values()}
         self._accumulation = Accumulation()
         self._orders = orders.Orders()
@@ -105,8 +112,26 @@ class Program:
         """Parameters with a pending gradient for which a checkpoint has no form."""
         return [name for name in boundary.pending if not _is_dense(self._named_parameters[name].grad)]
 
+    def _find_parameters(self) -> None:
+        self._parameters = [p for model in self.models.values() for p in model.parameters()]
+        self._named_parameters = by_name(self.models, of_torch_kind(self.optimizers))
+        self._groups = self._lists_of_groups()
+
+    def _lists_of_groups(self) -> list[tuple[list[Any], int]]:
+        """What optimizers update, at the cost of a look at each group."""
+        known = of_torch_kind(self.optimizers).values()
+        return [(group["params"], len(group["params"])) for each in known for group in each.param_groups]
+
+    def _has_other_groups(self) -> bool:
+        """Whether a group was added or was given other parameters: a module may have been replaced."""
+        now = self._lists_of_groups()
+        pairs = zip(now, self._groups, strict=False)
+        return len(now) != len(self._groups) or any(a[0] is not b[0] or a[1] != b[1] for a, b in pairs)
+
     def capture(self, step: int) -> Boundary:
         """Everything volatile, copied."""
+        if self._has_other_groups():
+            self._find_parameters()
         volatile = {
             "rng": rng.capture(),
             **{key: copy.deepcopy(each.state_dict()) for key, each in (self.schedulers | self.others).items()},

@@ -78,6 +78,28 @@ def _module() -> type[nn.Module]:
     return Module
 
 
+def refuse_what_cannot_be_put_back(models: Mapping[str, nn.Module]) -> None:
+    """Tensors that no `load_state_dict` can fill: they could be saved, and never be resumed. Raises Refusal."""
+    if not models:
+        return
+    import torch
+    from torch.nn.parameter import is_lazy
+
+    for key, model in models.items():
+        for name, value in model.state_dict(keep_vars=True).items():
+            if is_lazy(value):
+                why = "has no shape yet. Call the model once before the session begins"
+            elif type(value) not in {torch.Tensor, torch.nn.Parameter} or value.layout is not torch.strided:
+                continue
+            elif value.is_inference() and type(value) is torch.Tensor:  # into a parameter it can
+                why = "was made in inference mode, so nothing can be loaded into it. Make it outside, or clone it"
+            elif any(not step and side > 1 for step, side in zip(value.stride(), value.shape, strict=True)):
+                why = "repeats one value in memory (expand), so nothing can be loaded into it. Make it contiguous()"
+            else:
+                continue
+            raise Refusal(f"{key}: {name} {why}.")
+
+
 def refuse_shared_names(models: Mapping[str, nn.Module]) -> None:
     """Names of a model's tensors behind the model's own must tell them apart. Raises Refusal, naming both models."""
     if len(models) < 2:

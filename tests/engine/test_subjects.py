@@ -65,3 +65,33 @@ def test_a_model_of_another_make_needs_more_than_a_state() -> None:
     half = SimpleNamespace(state_dict=dict, load_state_dict=lambda _state: None)
     with pytest.raises(Refusal, match="model= is a SimpleNamespace"):
         Program(model=half)  # type: ignore[arg-type]
+
+
+def test_what_could_be_saved_and_never_be_put_back_is_refused_at_once() -> None:
+    def with_buffer(value: torch.Tensor) -> nn.Module:
+        model = nn.Linear(1, 1)
+        model.register_buffer("odd", value)
+        return model
+
+    with torch.inference_mode():
+        made_there = torch.ones(2)
+    for model, told in (
+        (nn.Sequential(nn.LazyLinear(2)), r"model: 0\.weight has no shape yet"),
+        (with_buffer(made_there), "model: odd was made in inference mode"),
+        (with_buffer(torch.ones(1).expand(3)), "model: odd repeats one value"),
+    ):
+        with pytest.raises(Refusal, match=told):
+            Program(model=model)
+
+
+def test_pending_gradients_of_a_module_that_was_replaced_on_the_way_are_saved() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    program = Program(model=model, optimizer=optimizer)
+    program.capture(1)
+    model[1] = nn.Linear(2, 2)
+    optimizer.param_groups[0]["params"] = list(model.parameters())
+    model(torch.ones(1, 2)).sum().backward()
+    state = program.state(program.capture(2))
+    assert sorted(state["gradients"]) == ["model.0.bias", "model.0.weight", "model.1.bias", "model.1.weight"]
+    assert state["gradients"]["model.1.weight"] is model[1].weight.grad
