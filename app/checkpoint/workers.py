@@ -26,7 +26,13 @@ def at_once(
     """
     if min(most, len(tasks)) < 2:
         return [task() for task in tasks]
-    running = [_threads(kind, most).submit(task) for task in tasks]
+    pool = _threads(kind, most)
+    try:
+        running = [pool.submit(task) for task in tasks]
+    except BaseException:  # no thread can be started: the pool keeps what it was given, and would do it at a later call
+        _threads.cache_clear()
+        pool.shutdown(cancel_futures=True)
+        raise
     try:
         meanwhile()
     finally:

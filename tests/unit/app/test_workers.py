@@ -56,3 +56,32 @@ def test_a_forked_process_has_threads_of_its_own():
     if not child:
         os._exit(sum(at_once("forked", 2, [lambda: 3, lambda: 4])))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+@pytest.mark.parametrize("starts", [0, 1])
+def test_where_no_thread_can_be_started_nothing_is_left_to_be_done_later(monkeypatch, starts):
+    """A limit of processes: later the memory that a task reads is another save's."""
+    holding, left, done = threading.Event(), [starts], list[int]()
+    timer = threading.Timer(0.2, holding.set)
+    timer.start()
+    start = threading.Thread.start
+
+    def limited(thread: threading.Thread) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    def task(number: int) -> None:
+        holding.wait(20)
+        done.append(number)
+
+    kind = f"limited to {starts}"
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", limited)
+        with pytest.raises(RuntimeError, match="thread"):
+            at_once(kind, 3, [partial(task, number) for number in range(4)])
+    ended = list(done)
+    timer.join()
+    assert at_once(kind, 3, [partial(int, number) for number in range(4)]) == [0, 1, 2, 3]
+    assert done == ended
