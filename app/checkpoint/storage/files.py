@@ -28,7 +28,8 @@ SECTOR_BYTES = 4096
 WORTH_DIRECT_BYTES = 256 * 2**10
 """A smaller file is written once and synced: the page cache costs it nothing."""
 SYNCS_AT_ONCE = 8
-_NOT_DIRECT = {errno.EINVAL, errno.EOPNOTSUPP}
+_NOT_DIRECT = {errno.EINVAL, errno.EOPNOTSUPP, errno.EFAULT}
+"""The last where a driver's memory, which a device copied to, cannot be lent to the disk."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 

@@ -71,8 +71,9 @@ class TestPastThePageCache:
         assert read(disk, "shards/a/000") == piece
         assert not any(flags)
 
+    @pytest.mark.parametrize("number", [errno.EINVAL, errno.EFAULT])
     @pytest.mark.parametrize("refused", [0, 1, 2, 3])
-    def test_one_that_refuses_it_at_a_write_gets_the_rest_the_ordinary_way(self, disk, monkeypatch, refused):
+    def test_one_that_refuses_it_at_a_write_gets_the_rest_the_ordinary_way(self, disk, monkeypatch, refused, number):
         write = os.write
         calls: list[int] = []
 
@@ -80,7 +81,7 @@ class TestPastThePageCache:
             direct = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_DIRECT
             calls.append(direct)
             if direct and len(calls) > refused:
-                raise OSError(errno.EINVAL, "Invalid argument")
+                raise OSError(number, "Not this memory")
             return write(fd, data)
 
         monkeypatch.setattr(os, "write", refusing)
