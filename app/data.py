@@ -76,11 +76,12 @@ class Batches:
         there, here = state.get("batches"), self._length()
         if not (type(seed) is type(epoch) is type(position) is int and type(there) in {int, type(None)}):
             raise Refusal(f"This is no position in data: {state!r:.200}. Nothing was changed on the checkpoint line.")
-        if epoch < 0 or not 0 <= position <= (position if there is None else there):
-            raise Refusal(
-                f"Epoch {epoch}, batch {position} of {there} is no position in data. Nothing was changed on the "
-                "checkpoint line."
-            )
+        nowhere = Refusal(
+            f"Epoch {epoch}, batch {position} of {there} is no position in data. Nothing was changed on the "
+            "checkpoint line."
+        )
+        if epoch < 0 or position < 0:
+            raise nowhere
         if there is not None and here is not None and here < there:
             raise Refusal(
                 f"The data loader gives {here} batches an epoch, and gave {there} when the checkpoint was made: its "
@@ -91,6 +92,8 @@ class Batches:
         self._begin_epoch()
         for self._position in range(1, position + 1):
             next(self)
+            if self._epoch != epoch:  # which ended before; beyond the length it may go, as a stream's is an estimate
+                raise nowhere
         self._position = position
 
     def _length(self) -> int | None:

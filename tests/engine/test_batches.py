@@ -81,3 +81,33 @@ def test_a_loader_whose_position_cannot_be_found_again_is_refused():
     position = Batches(torch.utils.data.DataLoader(data)).state_dict()
     with pytest.raises(Refusal, match="gives 5 batches an epoch, and gave 8"):
         Batches(torch.utils.data.DataLoader(data[:5])).load_state_dict(position)
+
+
+class Stream(torch.utils.data.IterableDataset[int]):
+    """Says that it has six items, as `__len__` of a stream may, which is an estimate; gives as many as it likes."""
+
+    def __init__(self, gives: int) -> None:
+        self.gives = gives
+
+    def __len__(self) -> int:
+        return 6
+
+    def __iter__(self):
+        return iter(range(self.gives))
+
+
+@pytest.mark.filterwarnings("ignore:Length of IterableDataset")
+def test_a_loader_that_gives_more_than_it_said_is_found_again_behind_its_length():
+    from app.data import Batches
+
+    def batches(gives: int) -> Batches:
+        return Batches(torch.utils.data.DataLoader(Stream(gives), batch_size=2))
+
+    first, second = batches(12), batches(12)
+    for _ in range(5):
+        next(first)
+    second.load_state_dict(first.state_dict())
+    assert second.state_dict() == first.state_dict()
+    assert next(second).tolist() == [10, 11]
+    with pytest.raises(Refusal, match="no position in data"):
+        batches(6).load_state_dict(first.state_dict())
