@@ -75,18 +75,20 @@ class Recovery:
 
     def take_if_ours(self, create: PendingCreate, import_id: str, known: set[str]) -> list[str]:
         """Take over an object of a fixed name if it says that this stack made it; else say why not, and whose it is."""
+        by_hand = f"pulumi import {' '.join(self._import(create, import_id))} --stack {self._stack}"
         try:
             there = existing(create.type, create.inputs, configuration(self._stack_file))
         except (OpsError, StackFileError) as error:
             return [
-                f"{create.type} {import_id}: whose it is could not be asked: {error} Then run `gpujob recover` again."
+                f"{create.type} {import_id}: whose it is could not be asked: {error} The state has forgotten that it "
+                "was under way, so `gpujob recover` will not ask again: look whether it is there and whose it is."
+                f"\n      {by_hand}"
             ]
         if there is None:
             self._say(f"{create.type} {import_id}: was not created")
             return []
         why = refusal(create.type, create.inputs, there)
         if why:
-            by_hand = f"pulumi import {' '.join(self._import(create, import_id))} --stack {self._stack}"
             return [f"{why}.\n      {by_hand}"]
         self._take_over(create, import_id)
         known.add(import_id)

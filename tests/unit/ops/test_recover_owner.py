@@ -176,7 +176,8 @@ def test_what_cannot_be_asked_is_not_taken(google: Stub, tmp_path: Path) -> None
     (why,) = recovery.take_if_ours(create, str(create.import_id), set())
     assert recovery.taken == []
     assert "roles/run.viewer" in why
-    assert "gpujob recover" in why
+    assert "will not ask again" in why, "the state's list of what was under way is empty by then"
+    assert f"pulumi import {JOB} " in why
 
 
 def test_one_that_is_refused_does_not_keep_the_others_from_being_taken(google: Stub, tmp_path: Path) -> None:
