@@ -8,7 +8,7 @@ is wrong. Neither says anything of values: a learning rate of a million is one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 from app.checkpoint.manifest import Damaged
 from app.checkpoint.skeleton import UNREAD
@@ -30,16 +30,24 @@ _MOST = 2**63
 """No whole number that a program counts is larger."""
 _OF_ANY_SHAPE = {"Adafactor", "LBFGS"}
 """Optimizers of torch whose state has other shapes than their parameters."""
+_HOOKS = ("_optimizer_state_dict_post_hooks", "_optimizer_load_state_dict_pre_hooks")
+"""With one of them an optimizer's saved state is in a format of the program's own."""
+_ONE_A_GROUP = {"_last_lr", "min_lrs"}
+"""Lists that a scheduler makes anew when its optimizer has been given another group."""
 
 
-def refuse_senseless(saved: Mapping[Any, Any]) -> None:
+def refuse_senseless(saved: Mapping[Any, Any], models: Mapping[str, nn.Module]) -> None:
     """The parts that are not an object's own. Raises Damaged."""
     for key in saved:
         _demand(type(key) is str, "its state", f"has the key {key!r}")
     for name in ("versions", "orders", "gradients"):
         _demand(isinstance(saved.get(name, {}), Mapping), name, "is no dict")
     for key, told in saved.get("versions", {}).items():
-        _demand(isinstance(told, Mapping) and set(map(type, told.values())) <= {int}, f"versions of {key}", "are none")
+        _demand(isinstance(told, Mapping), f"versions of {key}", "are none")
+        if odd := set(map(type, told.values())) - {int}:
+            # Torch's own are numbers; a class of the program's may call its version as it likes.
+            own = {type(getattr(module, "_version", 1)) for model in models.values() for module in model.modules()}
+            _demand(odd <= own, f"versions of {key}", "are none")
     for key, told in saved.get("orders", {}).items():
         _demand(type(told) is list and set(map(type, told)) <= {str}, f"orders of {key}", "are none")
     for name, gradient in saved.get("gradients", {}).items():
@@ -67,9 +75,7 @@ def refuse_gradients(named: Mapping[str, nn.Parameter], saved: Mapping[str, Any]
 
 def refuse_optimizer(key: str, optimizer: Optimizer | Stateful, saved: Any) -> None:
     """One of torch's format. Raises Damaged, and Refusal for groups whose settings are of other kinds."""
-    from torch.optim import Optimizer as Base
-
-    if not isinstance(optimizer, Base) or type(optimizer).state_dict is not Base.state_dict:
+    if not _is_of_torchs_format(optimizer):
         return
     _demand(isinstance(saved, Mapping), key, "is no dict")
     state, groups = saved.get("state"), saved.get("param_groups")
@@ -78,17 +84,37 @@ def refuse_optimizer(key: str, optimizer: Optimizer | Stateful, saved: Any) -> N
     for group in groups:
         _demand(isinstance(group, Mapping) and type(group.get("params")) is list, key, "has a group without params")
     numbers = [number for group in groups for number in group["params"]]
-    _demand(set(map(type, numbers)) <= {int} and len(set(numbers)) == len(numbers), key, "numbers params oddly")
-    beyond = [number for number in state if type(number) is int and number not in set(numbers)]
+    _demand(set(map(type, numbers)) <= {int}, key, "numbers params oddly")
+    known = set(numbers)
+    beyond = [number for number in state if type(number) is int and number not in known]
     _demand(not beyond, key, f"has state of parameter {beyond[:1]}, which is in no group")
+    ours = [id(each) for each in parameters(optimizer)]  # one that a group was given twice has one number
+    if len(numbers) == len(ours) and len(known) != len(set(ours)):
+        raise Refusal(
+            f"The checkpoint's {key} has {len(known)} different parameters in its groups, this program's "
+            f"{len(set(ours))}. Nothing was changed. Give it the parameters as they were given when the checkpoint was "
+            "made."
+        )
     for number, (there, here) in enumerate(zip(groups, optimizer.param_groups, strict=False)):
         _refuse_other_kinds(f"{key}, group {number}", {name: here[name] for name in here if name != "params"}, there)
+
+
+def _is_of_torchs_format(optimizer: Optimizer | Stateful) -> TypeGuard[Optimizer]:
+    from torch.optim import Optimizer as Base
+
+    return (
+        isinstance(optimizer, Base)
+        and type(optimizer).state_dict is Base.state_dict
+        and not any(vars(optimizer).get(name) for name in _HOOKS)
+    )
 
 
 def refuse_state(key: str, optimizer: Optimizer | Stateful, saved: Mapping[str, Any]) -> None:
     """Of torch's own optimizers: moments are as large as their parameters, counts are numbers. Raises Refusal."""
     kind = type(optimizer)
-    if not kind.__module__.startswith("torch.optim.") or kind.__name__ in _OF_ANY_SHAPE:
+    if not _is_of_torchs_format(optimizer) or not kind.__module__.startswith("torch.optim."):
+        return
+    if kind.__name__ in _OF_ANY_SHAPE:
         return
     numbers = [number for group in saved["param_groups"] for number in group["params"]]
     shapes = [tuple(parameter.shape) for parameter in parameters(cast("Optimizer", optimizer))]
@@ -154,7 +180,10 @@ def _other_state(key: str, number: object, told: str) -> Refusal:
 
 def _refuse_other_kinds(what: str, here: Mapping[str, Any], there: Mapping[str, Any]) -> None:
     for name in here.keys() & there.keys():
-        _refuse_another_kind(f"{what}, {name}", here[name], there[name])
+        ours, theirs = here[name], there[name]
+        if type(ours) is list and type(theirs) is list and (name in _ONE_A_GROUP or not ours):
+            ours, theirs = ours[: len(theirs)], theirs[: len(ours)]  # an empty one may be a history's beginning
+        _refuse_another_kind(f"{what}, {name}", ours, theirs)
 
 
 def _refuse_another_kind(what: str, here: Any, there: Any) -> None:

@@ -194,7 +194,7 @@ class Program:
         Raises Refusal naming what does not fit, and Damaged for a table that makes no sense.
         """
         saved = skeleton.of(table)
-        fitting.refuse_senseless(saved)
+        fitting.refuse_senseless(saved, self.models)
         self._refuse_other_subjects(saved)
         for key, each in self.schedulers.items():
             fitting.refuse_scheduler(key, each, saved[key])

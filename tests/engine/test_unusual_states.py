@@ -1,0 +1,134 @@
+"""What the looks at a state must let pass: unusual programs whose checkpoints are sound, and were always resumed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch import nn
+from torch.optim import lr_scheduler
+
+from app.checkpoint.line import Line
+from app.checkpoint.storage.directory import DirectoryStore
+from app.contract import Refusal
+from app.loop.program import Program
+from tests.engine.lines import attempt
+from tests.engine.test_restoring import restored, saved
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> Line:
+    return attempt(DirectoryStore(tmp_path), 1)
+
+
+def net() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 4, bias=False), nn.Tanh(), nn.Linear(4, 4, bias=False))
+
+
+def stepped(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    model(torch.randn(2, 4)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def moments(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    return [optimizer.state[parameter]["exp_avg"].clone() for parameter in model.parameters()]
+
+
+@pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate parameters")
+def test_tied_weights_that_an_optimizer_was_given_twice_are_resumed(line: Line) -> None:
+    """torch warns of it and goes on: a list made of two layers' parameters, of which one is the other's."""
+
+    def program() -> tuple[nn.Module, torch.optim.Optimizer, Program]:
+        model = net()
+        model[2].weight = model[0].weight
+        optimizer = torch.optim.Adam([*model[0].parameters(), *model[2].parameters()])
+        return model, optimizer, Program(model=model, optimizer=optimizer)
+
+    model, optimizer, first = program()
+    stepped(model, optimizer)
+    saved(line, first)
+    again, other, second = program()
+    restored(line, second)
+    assert all(map(torch.equal, moments(again, other), moments(model, optimizer)))
+    once = net()
+    with pytest.raises(Refusal, match="optimizer"):
+        restored(line, Program(model=once, optimizer=torch.optim.Adam(once.parameters())))
+
+
+def test_an_optimizer_whose_hooks_put_names_for_numbers_is_resumed(line: Line) -> None:
+    def program() -> tuple[nn.Module, torch.optim.Optimizer, Program]:
+        model = net()
+        optimizer = torch.optim.Adam(model.parameters())
+        optimizer.register_state_dict_post_hook(lambda _optimizer, state: renamed(state, str))
+        optimizer.register_load_state_dict_pre_hook(lambda _optimizer, state: renamed(state, int))
+        return model, optimizer, Program(model=model, optimizer=optimizer)
+
+    def renamed(state: dict[str, Any], turned: Callable[[Any], Any]) -> dict[str, Any]:
+        groups = [{**group, "params": list(map(turned, group["params"]))} for group in state["param_groups"]]
+        return {"state": {turned(number): each for number, each in state["state"].items()}, "param_groups": groups}
+
+    model, optimizer, first = program()
+    stepped(model, optimizer)
+    saved(line, first)
+    again, other, second = program()
+    restored(line, second)
+    assert all(map(torch.equal, moments(again, other), moments(model, optimizer)))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda optimizer: lr_scheduler.StepLR(optimizer, 1),
+        lambda optimizer: lr_scheduler.ReduceLROnPlateau(optimizer, patience=0),
+    ],
+)
+def test_a_group_that_was_added_after_the_scheduler_was_made_is_no_other_kind_of_scheduler(
+    line: Line, make: Callable[[Any], Any]
+) -> None:
+    def program() -> tuple[Any, Program]:
+        model = net()
+        optimizer = torch.optim.SGD(model[0].parameters(), lr=0.1)
+        scheduler = make(optimizer)
+        optimizer.add_param_group({"params": list(model[2].parameters()), "lr": 0.01})
+        return scheduler, Program(model=model, optimizer=optimizer, scheduler=scheduler)
+
+    scheduler, first = program()
+    for _ in range(3):
+        scheduler.optimizer.step()
+        scheduler.step(*([1.0] if isinstance(scheduler, lr_scheduler.ReduceLROnPlateau) else []))
+    saved(line, first)
+    other, second = program()
+    restored(line, second)
+    assert other.state_dict() == scheduler.state_dict()
+
+
+def test_a_list_that_grows_in_a_group_is_resumed(line: Line) -> None:
+    def program() -> tuple[torch.optim.Optimizer, Program]:
+        model = net()
+        optimizer = torch.optim.SGD([{"params": model.parameters(), "norms": []}], lr=0.1)
+        return optimizer, Program(model=model, optimizer=optimizer)
+
+    optimizer, first = program()
+    optimizer.param_groups[0]["norms"] += [1.5, 2.5]
+    saved(line, first)
+    other, second = program()
+    restored(line, second)
+    assert other.param_groups[0]["norms"] == [1.5, 2.5]
+
+
+def test_a_module_may_call_its_version_as_it_likes(line: Line) -> None:
+    class Named(nn.Linear):
+        _version = "2024-05"  # pyright: ignore[reportAssignmentType]
+
+    def program() -> Program:
+        return Program(model=nn.Sequential(Named(2, 2)))
+
+    saved(line, program())
+    restored(line, program())
