@@ -29,7 +29,7 @@ class Orders:
         """Optimizer's key -> digests in the order of its groups."""
         ids = [list(map(id, group["params"])) for each in optimizers.values() for group in each.param_groups]
         if ids != self._ids or self._known.keys() != optimizers.keys():
-            names = {id(parameter): name for name, parameter in by_name(models, optimizers).items()}
+            names = _names(models, optimizers)
             self._known = {
                 key: [_digest(names[id(parameter)] for parameter in group["params"]) for group in each.param_groups]
                 for key, each in optimizers.items()
@@ -48,7 +48,7 @@ def refuse_others(
     for key, optimizer in optimizers.items():
         if key not in there or there[key] == here[key]:
             continue
-        names = {id(parameter): name for name, parameter in by_name(models, optimizers).items()}
+        names = _names(models, optimizers)
         here_in_order = [names[id(parameter)] for parameter in parameters(optimizer)]
         differing = [str(n) for n, pair in enumerate(zip(there[key], here[key], strict=False)) if pair[0] != pair[1]]
         more = f" and {len(here_in_order) - NAMED} more" if len(here_in_order) > NAMED else ""
@@ -58,6 +58,15 @@ def refuse_others(
             f"{', '.join(here_in_order[:NAMED])}{more}. Nothing was changed. Give it the parameters as they were "
             "given when the checkpoint was made."
         )
+
+
+def _names(models: Mapping[str, nn.Module], optimizers: Mapping[str, Optimizer]) -> dict[int, str]:
+    """By the parameter's id. A tied one has its first name by the alphabet: which layer was made first says nothing."""
+    names = {id(parameter): name for name, parameter in by_name(models, optimizers).items()}
+    for key, model in models.items():
+        for name, parameter in model.named_parameters(remove_duplicate=False):
+            names[id(parameter)] = min(names[id(parameter)], f"{key}.{name}")
+    return names
 
 
 def _digest(names: Any) -> str:

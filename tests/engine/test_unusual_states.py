@@ -132,3 +132,30 @@ def test_a_module_may_call_its_version_as_it_likes(line: Line) -> None:
 
     saved(line, program())
     restored(line, program())
+
+
+def test_layers_that_are_tied_may_be_named_in_another_order(line: Line) -> None:
+    """Which of its names a tied parameter is counted under is no order of the optimizer's."""
+
+    class Model(nn.Module):
+        def __init__(self, *, head_first: bool) -> None:
+            super().__init__()
+            for name in ("head", "embed")[:: 1 if head_first else -1]:
+                setattr(self, name, nn.Linear(4, 4, bias=False))
+            self.head.weight = self.embed.weight
+            self.body = nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.body(self.embed(x)))
+
+    def program(*, head_first: bool) -> tuple[nn.Module, torch.optim.Optimizer, Program]:
+        model = Model(head_first=head_first)
+        optimizer = torch.optim.Adam(model.parameters())
+        return model, optimizer, Program(model=model, optimizer=optimizer)
+
+    model, optimizer, first = program(head_first=True)
+    stepped(model, optimizer)
+    saved(line, first)
+    again, other, second = program(head_first=False)
+    restored(line, second)
+    assert all(map(torch.equal, moments(again, other), moments(model, optimizer)))
