@@ -55,11 +55,15 @@ def refuse_senseless(saved: Mapping[Any, Any], models: Mapping[str, nn.Module]) 
         _demand(sound, f"gradients of {name}", "are none")
 
 
-def refuse_model(key: str, saved: Any) -> None:
-    """Raises Damaged."""
+def refuse_model(key: str, values: Mapping[str, Any], saved: Any) -> None:
+    """`values` are the model's tensors, and what else of its extra state has a dtype. Raises Damaged."""
     _demand(isinstance(saved, Mapping), key, "is no dict")
     _demand(set(map(type, saved)) <= {str}, key, "has names that are no text")
-    arrays = [name for name, each in saved.items() if type(each) is Place and each.kind != "tensor"]
+    arrays = [
+        name
+        for name, each in saved.items()
+        if type(each) is Place and each.kind != "tensor" and hasattr(values.get(name), "numel")
+    ]
     _demand(not arrays, key, f"has an array as {arrays[:1]}")
 
 
@@ -117,7 +121,7 @@ def refuse_state(key: str, optimizer: Optimizer | Stateful, saved: Mapping[str, 
     if kind.__name__ in _OF_ANY_SHAPE:
         return
     numbers = [number for group in saved["param_groups"] for number in group["params"]]
-    shapes = [tuple(parameter.shape) for parameter in parameters(cast("Optimizer", optimizer))]
+    shapes = [tuple(parameter.shape) for parameter in parameters(optimizer)]
     states = [saved["state"].get(number, {}) for number in numbers]
     if odd := [number for number, each in zip(numbers, states, strict=True) if type(each) is not dict]:
         raise _other_state(key, odd[0], "no dict")

@@ -80,7 +80,7 @@ def of_objects(program: Program) -> dict[str, str]:
     """A model's tensors by name, shape and dtype; an optimizer's class."""
     found = dict[str, str]()
     for key, model in program.models.items():
-        tensors = {name: t for name, t in model.state_dict().items() if hasattr(t, "dtype")}
+        tensors = {name: t for name, t in model.state_dict().items() if hasattr(t, "numel")}
         listing = "\n".join(f"{name} {t.dtype} {list(t.shape)}" for name, t in sorted(tensors.items()))
         digest = hashlib.sha256(listing.encode()).hexdigest()[:12]
         found[key] = f"{len(tensors)} tensors, {sum(t.numel() for t in tensors.values())} values, {digest}"

@@ -206,7 +206,7 @@ class Program:
         values = {key: filling.values_of(model) for key, model in self.models.items()}
         claims = filling.Claims()
         for key, model in self.models.items():
-            fitting.refuse_model(key, saved[key])
+            fitting.refuse_model(key, values[key], saved[key])
             claims += filling.of_model(key, model, values[key], saved[key])
         tying.refuse_other(values, saved)
         for key, optimizer in self.optimizers.items():

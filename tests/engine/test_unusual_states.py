@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.optim import lr_scheduler
 
+from app import session
 from app.checkpoint.line import Line
 from app.checkpoint.storage.directory import DirectoryStore
 from app.contract import Refusal
 from app.loop.program import Program
+from app.shutdown import Shutdown
 from tests.engine.lines import attempt
+from tests.engine.loops import begin
 from tests.engine.test_restoring import restored, saved
 
 if TYPE_CHECKING:
@@ -159,3 +163,26 @@ def test_layers_that_are_tied_may_be_named_in_another_order(line: Line) -> None:
     again, other, second = program(head_first=False)
     restored(line, second)
     assert all(map(torch.equal, moments(again, other), moments(model, optimizer)))
+
+
+@pytest.mark.parametrize("extra", [np.arange(3.0), np.float32(2.5), {"seen": 3}, torch.ones(2)])
+def test_what_a_module_keeps_as_extra_state_may_be_of_numpys_kinds(tmp_path: Path, extra: Any) -> None:
+    class Keeping(nn.Linear):
+        def get_extra_state(self) -> Any:
+            return self.extra
+
+        def set_extra_state(self, state: Any) -> None:
+            self.extra = state
+
+    def steps_of(total: int) -> Any:
+        model = Keeping(2, 2)
+        model.extra = extra * 0 if not isinstance(extra, dict) else {}
+        with session(model=model, total_steps=total, start=begin(tmp_path), shutdown=Shutdown()) as run:
+            for _ in run.steps():
+                model.extra = extra
+        return model.extra
+
+    steps_of(1)
+    found = steps_of(1)
+    assert type(found) is type(extra)
+    assert str(found) == str(extra)
