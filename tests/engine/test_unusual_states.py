@@ -186,3 +186,28 @@ def test_what_a_module_keeps_as_extra_state_may_be_of_numpys_kinds(tmp_path: Pat
     found = steps_of(1)
     assert type(found) is type(extra)
     assert str(found) == str(extra)
+
+
+def test_schedulers_within_one_may_lack_what_a_newer_torch_keeps_for_itself(line: Line) -> None:
+    """As one that is given to the session may."""
+
+    def program() -> Program:
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        parts = [lr_scheduler.LinearLR(optimizer), lr_scheduler.ExponentialLR(optimizer, 0.9)]
+        return Program(
+            model=model, optimizer=optimizer, scheduler=lr_scheduler.SequentialLR(optimizer, parts, milestones=[2])
+        )
+
+    older = program()
+    told = older.state
+
+    def of_an_older_torch(boundary: Any) -> dict[str, Any]:
+        state = told(boundary)
+        for each in state["scheduler"]["_schedulers"]:
+            assert each.pop("_is_initial") is False
+        return state
+
+    older.state = of_an_older_torch  # type: ignore[method-assign]
+    saved(line, older)
+    restored(line, program())
