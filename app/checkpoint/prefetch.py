@@ -138,7 +138,7 @@ class Prefetch:
 
     def _read(self, shard: Shard) -> mmap | None:
         """Verified; None when it is not wanted any more. Raises Damaged, OSError, MemoryError."""
-        memory = pages.fresh(shard.size_bytes)
+        memory = pages.fresh_in_small_pages(shard.size_bytes)
         checksum = 0
         with opened(self._store, shard) as file, memoryview(memory) as whole:
             for begin in range(0, shard.size_bytes, PIECE_BYTES):

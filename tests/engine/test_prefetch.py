@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,11 +13,13 @@ import torch
 from app.checkpoint import codec
 from app.checkpoint.prefetch import Prefetch
 from app.checkpoint.reader import read_manifest
+from app.checkpoint.shards import pages
+from app.checkpoint.shards.copying import address_of
 from app.checkpoint.storage.directory import DirectoryStore
 from tests.engine.lines import ORIGIN, Failing, attempt, of_any_state
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from mmap import mmap
 
     from app.checkpoint.line import Line
     from app.checkpoint.manifest import Shard
@@ -45,6 +49,17 @@ def newest(line: Line) -> CheckpointName:
 def shard_of(line: Line, name: CheckpointName) -> Shard:
     (shard,) = read_manifest(line.store, name).head.shards
     return shard
+
+
+def flags_of(memory: mmap) -> list[str]:
+    """Of the kernel's mapping that it is a part of: proc(5), smaps, VmFlags."""
+    address, inside = address_of(memory), False
+    for entry in Path("/proc/self/smaps").read_text(encoding="ascii").splitlines():
+        if found := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", entry):
+            inside = int(found[1], 16) <= address < int(found[2], 16)
+        elif inside and entry.startswith("VmFlags:"):
+            return entry.split()[1:]
+    raise AssertionError("the kernel does not tell of this mapping")
 
 
 def plenty() -> int:
@@ -88,6 +103,16 @@ def test_bytes_read_ahead_go_into_existing_tensors_too(line):
     assert loaded.state["large"].data_ptr() == mine.data_ptr()
     assert torch.equal(mine, torch.arange(100_000) + 20)
     assert torch.equal(small, torch.full((7,), 20))
+
+
+def test_while_an_import_may_wait_no_huge_page_is_made(tmp_path):
+    wide = of_any_state(tmp_path)
+    name = wide.commit(10, codec.encode({"wide": torch.zeros(pages.HUGE_BYTES)}), ORIGIN)
+    ready = Prefetch(wide.store, plenty).take(shard_of(wide, name))
+    assert ready is not None
+    assert len(ready) > 2 * pages.HUGE_BYTES
+    assert "hg" not in flags_of(ready)
+    assert "hg" in flags_of(pages.fresh(2 * pages.HUGE_BYTES)), "the test could not tell"
 
 
 def test_each_shard_is_given_once_and_none_after_it_was_dropped(line):
