@@ -54,7 +54,7 @@ def refuse_another_model(key: str, here: Mapping[str, Form], there: Mapping[str,
 def putting_back(key: str) -> Generator[None]:
     """Around the load_state_dict of one object: a state that it cannot take is refused, by what it said and where.
 
-    Raises Refusal. Trouble that may pass (storage, memory, a device) is raised as it is.
+    Raises Refusal. Trouble that may pass (storage, memory, a device, an item of the data) is raised as it is.
     """
     try:
         yield
@@ -63,7 +63,10 @@ def putting_back(key: str) -> Generator[None]:
     except Exception as error:
         if type(error).__name__ in _OF_THE_MACHINE or "allocat" in str(error):
             raise
-        place = traceback.extract_tb(error.__traceback__)[-1]
+        places = traceback.extract_tb(error.__traceback__)
+        if any(_FETCHING in each.filename for each in places):
+            raise
+        place = places[-1]
         raise Refusal(
             f"The checkpoint's {key} does not fit: {error!r} (in {place.name}, {place.filename}, line {place.lineno}). "
             f"{NOT_TO_START_FROM} Give the session the object that it was made with, or mend its load_state_dict."
@@ -72,6 +75,8 @@ def putting_back(key: str) -> Generator[None]:
 
 _OF_THE_MACHINE = {"OutOfMemoryError", "AcceleratorError"}
 """Errors of torch that say nothing of the state."""
+_FETCHING = "/torch/utils/data/"
+"""Where a position is found again by fetching what lies before it, what fails may be the dataset's network."""
 
 
 def load_model(key: str, model: nn.Module, saved: dict[str, Any], versions: Mapping[str, Any] | None) -> None:

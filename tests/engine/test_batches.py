@@ -111,3 +111,22 @@ def test_a_loader_that_gives_more_than_it_said_is_found_again_behind_its_length(
     assert next(second).tolist() == [10, 11]
     with pytest.raises(Refusal, match="no position in data"):
         batches(6).load_state_dict(first.state_dict())
+
+
+def test_an_item_that_cannot_be_had_while_a_position_is_found_again_says_nothing_of_the_state():
+    """A retry may have it: it is no refusal, as it is none when it happens in a step."""
+    from app.data import Batches
+    from app.loop.restoring import putting_back
+
+    class Remote(torch.utils.data.Dataset[int]):
+        def __len__(self) -> int:
+            return 6
+
+        def __getitem__(self, index: int) -> int:
+            raise RuntimeError(f"item {index}: connection reset")
+
+    batches = Batches(torch.utils.data.DataLoader(Remote(), batch_size=2))
+    with pytest.raises(RuntimeError, match="connection reset"), putting_back("data"):
+        batches.load_state_dict({"seed": 0, "epoch": 0, "position": 1, "batches": 3})
+    with pytest.raises(Refusal, match="data does not fit"), putting_back("data"):
+        batches.load_state_dict({"seed": 2**70, "epoch": 0, "position": 1, "batches": 3})
