@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -147,3 +148,21 @@ def test_a_child_finds_none_of_what_is_being_saved_and_changes_none_of_it():
             os._exit(2)
     assert os.waitpid(child, 0)[1] == 0
     assert memory[:5] == b"bytes"
+
+
+def test_memory_is_touched_in_parts_so_that_a_signal_is_heard_in_between(monkeypatch):
+    class Told(mmap.mmap):
+        touched: ClassVar[list[tuple[int, int]]] = []
+
+        def madvise(self, advice: int, *part: int) -> None:
+            if part:
+                self.touched.append((part[0], part[1]))
+            super().madvise(advice, *part)
+
+    monkeypatch.setattr(pages.mmap, "mmap", Told)
+    size = 3 * pages.TOUCHED_BYTES + 2 * pages.HUGE_BYTES
+    pages.lasting(size)
+    begins, lengths = zip(*Told.touched, strict=True)
+    assert max(lengths) == pages.TOUCHED_BYTES
+    assert begins == tuple(range(0, size, pages.TOUCHED_BYTES))
+    assert sum(lengths) == size
