@@ -32,6 +32,8 @@ _OF_ANY_SHAPE = {"Adafactor", "LBFGS"}
 """Optimizers of torch whose state has other shapes than their parameters."""
 _HOOKS = ("_optimizer_state_dict_post_hooks", "_optimizer_load_state_dict_pre_hooks")
 """With one of them an optimizer's saved state is in a format of the program's own."""
+_BY_SCHEDULERS = {"initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum", "swa_lr"}
+"""What torch's schedulers keep in a group. What else a program keeps there may become anything."""
 _ONE_A_GROUP = {"_last_lr", "min_lrs"}
 """Lists that a scheduler makes anew when its optimizer has been given another group."""
 
@@ -100,7 +102,8 @@ def refuse_optimizer(key: str, optimizer: Optimizer | Stateful, saved: Any) -> N
             "made."
         )
     for number, (there, here) in enumerate(zip(groups, optimizer.param_groups, strict=False)):
-        _refuse_other_kinds(f"{key}, group {number}", {name: here[name] for name in here if name != "params"}, there)
+        own = optimizer.defaults.keys() | _BY_SCHEDULERS
+        _refuse_other_kinds(f"{key}, group {number}", {name: here[name] for name in here if name in own}, there)
 
 
 def _is_of_torchs_format(optimizer: Optimizer | Stateful) -> TypeGuard[Optimizer]:

@@ -113,18 +113,22 @@ def test_a_group_that_was_added_after_the_scheduler_was_made_is_no_other_kind_of
     assert other.state_dict() == scheduler.state_dict()
 
 
-def test_a_list_that_grows_in_a_group_is_resumed(line: Line) -> None:
+@pytest.mark.parametrize(
+    ("begun", "became"),
+    [([], [1.5, 2.5]), ([0.5], [1.5, 2.5]), (0, [1, 2]), (None, {"a": 1}), ("warm-up", 7), (1, -1), (0.5, "off")],
+)
+def test_what_a_program_keeps_in_a_group_may_become_anything(line: Line, begun: object, became: object) -> None:
     def program() -> tuple[torch.optim.Optimizer, Program]:
         model = net()
-        optimizer = torch.optim.SGD([{"params": model.parameters(), "norms": []}], lr=0.1)
+        optimizer = torch.optim.SGD([{"params": model.parameters(), "own": begun}], lr=0.1)
         return optimizer, Program(model=model, optimizer=optimizer)
 
     optimizer, first = program()
-    optimizer.param_groups[0]["norms"] += [1.5, 2.5]
+    optimizer.param_groups[0]["own"] = became
     saved(line, first)
     other, second = program()
     restored(line, second)
-    assert other.param_groups[0]["norms"] == [1.5, 2.5]
+    assert other.param_groups[0]["own"] == became
 
 
 def test_a_module_may_call_its_version_as_it_likes(line: Line) -> None:
