@@ -35,10 +35,10 @@ def run(flags, start):
 countdown.run = run
 
 commit, failures = Line.commit, [attempt == 1]
-def failing_once(self, *arguments):
+def failing_once(self, *arguments, **options):
     if failures.pop() if failures else False:
         raise OSError(5, "Input/output error")
-    return commit(self, *arguments)
+    return commit(self, *arguments, **options)
 Line.commit = failing_once
 
 print("Container instance preemption initiated by the platform due to underlying hardware maintenance.")
