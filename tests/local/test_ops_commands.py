@@ -202,7 +202,12 @@ def test_ctrl_c_leaves_the_execution_running(deployed: Deployed, tmp_path: Path)
     pulumi.chmod(0o755)
     command = [sys.executable, "-m", "ops", "run", "--wait", "--stack", "local", "--arg", "wait"]
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, env=environment, cwd=TREE, stderr=subprocess.PIPE, text=True) as gpujob:
+    heard = signal.signal(signal.SIGINT, signal.default_int_handler)  # inherited; a background job has none
+    try:
+        gpujob = subprocess.Popen(command, env=environment, cwd=TREE, stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(signal.SIGINT, heard)
+    with gpujob:
         assert gpujob.stderr is not None
         said = list(itertools.takewhile(lambda line: "attempt 0 running" not in line, gpujob.stderr))
         gpujob.send_signal(signal.SIGINT)
