@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    Made = tuple[nn.Module, torch.optim.Optimizer, Program]
+
 
 @pytest.fixture
 def line(tmp_path: Path) -> Line:
@@ -45,29 +47,34 @@ def moments(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[torch.Te
     return [optimizer.state[parameter]["exp_avg"].clone() for parameter in model.parameters()]
 
 
-@pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate parameters")
-def test_tied_weights_that_an_optimizer_was_given_twice_are_resumed(line: Line) -> None:
-    """torch warns of it and goes on: a list made of two layers' parameters, of which one is the other's."""
-
-    def program() -> tuple[nn.Module, torch.optim.Optimizer, Program]:
-        model = net()
-        model[2].weight = model[0].weight
-        optimizer = torch.optim.Adam([*model[0].parameters(), *model[2].parameters()])
-        return model, optimizer, Program(model=model, optimizer=optimizer)
-
+def assert_moments_come_back(line: Line, program: Callable[[], Made]) -> None:
+    """`program` makes one anew; what the first one's optimizer learned in a step, the second's has after a restore."""
     model, optimizer, first = program()
     stepped(model, optimizer)
     saved(line, first)
     again, other, second = program()
     restored(line, second)
     assert all(map(torch.equal, moments(again, other), moments(model, optimizer)))
+
+
+@pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate parameters")
+def test_tied_weights_that_an_optimizer_was_given_twice_are_resumed(line: Line) -> None:
+    """torch warns of it and goes on: a list made of two layers' parameters, of which one is the other's."""
+
+    def program() -> Made:
+        model = net()
+        model[2].weight = model[0].weight
+        optimizer = torch.optim.Adam([*model[0].parameters(), *model[2].parameters()])
+        return model, optimizer, Program(model=model, optimizer=optimizer)
+
+    assert_moments_come_back(line, program)
     once = net()
     with pytest.raises(Refusal, match="optimizer"):
         restored(line, Program(model=once, optimizer=torch.optim.Adam(once.parameters())))
 
 
 def test_an_optimizer_whose_hooks_put_names_for_numbers_is_resumed(line: Line) -> None:
-    def program() -> tuple[nn.Module, torch.optim.Optimizer, Program]:
+    def program() -> Made:
         model = net()
         optimizer = torch.optim.Adam(model.parameters())
         optimizer.register_state_dict_post_hook(lambda _optimizer, state: renamed(state, str))
@@ -78,12 +85,7 @@ def test_an_optimizer_whose_hooks_put_names_for_numbers_is_resumed(line: Line) -
         groups = [{**group, "params": list(map(turned, group["params"]))} for group in state["param_groups"]]
         return {"state": {turned(number): each for number, each in state["state"].items()}, "param_groups": groups}
 
-    model, optimizer, first = program()
-    stepped(model, optimizer)
-    saved(line, first)
-    again, other, second = program()
-    restored(line, second)
-    assert all(map(torch.equal, moments(again, other), moments(model, optimizer)))
+    assert_moments_come_back(line, program)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,7 @@ def test_layers_that_are_tied_may_be_named_in_another_order(line: Line) -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.head(self.body(self.embed(x)))
 
-    def program(*, head_first: bool) -> tuple[nn.Module, torch.optim.Optimizer, Program]:
+    def program(*, head_first: bool) -> Made:
         model = Model(head_first=head_first)
         optimizer = torch.optim.Adam(model.parameters())
         return model, optimizer, Program(model=model, optimizer=optimizer)
