@@ -66,7 +66,7 @@ def commit(
     kept = kept or Kept()
     with collector.resting():
         kept.layout = plan = layout(state, kept.layout, shard_bytes or SHARD_BYTES)
-    table = cache(lambda: join(state.tree, plan.columns))
+    table = cache(partial(_table, state, plan))
     done = dict[int, WrittenShard]()
     while True:
         missing = [index for index in range(len(plan.shards)) if index not in done]
@@ -142,6 +142,11 @@ def publish(
         epochs.refuse_if_superseded(store, name.attempt)
         raise
     return manifest
+
+
+def _table(state: Encoded, plan: Layout) -> bytes:
+    with collector.resting():
+        return join(state.tree, plan.columns)
 
 
 def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:

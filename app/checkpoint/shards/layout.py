@@ -16,6 +16,7 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
+from app.checkpoint import collector
 from app.checkpoint.shards import safetensors_file
 from app.checkpoint.storage.store import PARALLEL
 from app.checkpoint.table import columns
@@ -56,7 +57,8 @@ class ShardPlan:
     def header(self) -> bytes:
         of = self.meaning
         blobs = ((of.paths[index], of.dtypes[index], of.shapes[index]) for index in self.members)
-        return safetensors_file.header(blobs, self.sizes)
+        with collector.resting():
+            return safetensors_file.header(blobs, self.sizes)
 
     @property
     def size_bytes(self) -> int:
@@ -95,7 +97,7 @@ def layout(state: Encoded, before: Layout | None = None, shard_bytes: int = SHAR
     )
     if before and before.meaning == meaning:
         return before
-    sizes = [int(blob.value.nbytes) for blob in blobs]
+    sizes = [blob.value.nbytes for blob in blobs]
     plans = [
         ShardPlan(meaning, members, [sizes[index] for index in members], still)
         for members, still in members_of(sizes, frozen, shard_bytes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from app.checkpoint import codec, reader, writer
 from app.checkpoint.line import Line
 from app.checkpoint.manifest import Manifest
 from app.checkpoint.names import CHECKPOINTS, Attempt, CheckpointName, checkpoints_among
-from app.checkpoint.shards import blocks, layout
+from app.checkpoint.shards import blocks, layout, safetensors_file
 from app.checkpoint.storage.directory import DirectoryStore
 from app.checkpoint.storage.store import Written, read
 from app.checkpoint.writer import Origin
@@ -41,6 +42,26 @@ def line(store: DirectoryStore, epoch: int = 1) -> Line:
 
 def head_of(store: DirectoryStore, name: CheckpointName):
     return Manifest.decode(read(store, name.manifest)).head
+
+
+def test_pythons_garbage_collector_rests_while_the_json_of_a_save_is_made(
+    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
+):
+    """It went through all of torch's objects for it, a tenth of a second in which the loop has no interpreter."""
+    found = list[bool]()
+    for module, name in ((writer, "join"), (layout, "columns"), (safetensors_file, "header")):
+        made = getattr(module, name)
+
+        def seen(*given: Any, made: Any = made) -> Any:
+            found.append(gc.isenabled())
+            return made(*given)
+
+        monkeypatch.setattr(module, name, seen)
+
+    line(store).commit(1, codec.encode({"w": torch.ones(3)}), ORIGIN)
+
+    assert gc.isenabled()
+    assert found == [False, False, False]
 
 
 class TestImage:
