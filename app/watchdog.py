@@ -23,13 +23,14 @@ POLL_S = 5.0
 
 
 class Watchdog:
-    """Starts at the third beat: the first step may compile for minutes. `clock` is replaced in tests."""
+    """Starts at the third step: the first may compile for minutes. `clock` is replaced in tests."""
 
     def __init__(self, shutdown: Shutdown, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._shutdown = shutdown
         self._clock = clock
         self._steps_s: deque[float] = deque(maxlen=101)
-        self._beat_at: float | None = None
+        self._step_at: float | None = None
+        self._alive_at: float | None = None
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -38,24 +39,28 @@ class Watchdog:
         """0 before the first step has ended."""
         return statistics.median(self._steps_s) if self._steps_s else 0.0
 
-    def beat(self) -> None:
-        """Training thread: it is alive."""
+    def step(self) -> None:
+        """Training thread: a step begins."""
         now = self._clock()
-        if self._beat_at is not None:
-            self._steps_s.append(now - self._beat_at)
-        self._beat_at = now
+        if self._step_at is not None:
+            self._steps_s.append(now - self._step_at)
+        self._step_at = self._alive_at = now
         if self._thread is None and len(self._steps_s) >= 2:
             self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
             self._thread.start()
+
+    def alive(self) -> None:
+        """Training thread, within a step: it goes on. Says nothing of how long steps take."""
+        self._alive_at = self._clock()
 
     def stop(self) -> None:
         self._stopped.set()
 
     def hung_for_s(self) -> float | None:
-        """Seconds since the last beat if that is too long, else None."""
-        if self._beat_at is None:
+        """Seconds since the last sign of life if that is too long, else None."""
+        if self._alive_at is None:
             return None
-        silent = self._clock() - self._beat_at
+        silent = self._clock() - self._alive_at
         return silent if silent > max(AT_LEAST_S, TIMES_MEDIAN * self.median_step_s) else None
 
     def _watch(self) -> None:

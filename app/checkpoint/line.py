@@ -117,6 +117,9 @@ class Line:
         }
         try:
             self.store.replace(LATEST, json.dumps(hint).encode())
+        except OSError as error:  # pruning comes all the same: on a full disk it is what makes room
+            logs.warning(f"Checkpoint {name} is safe, but the hint {LATEST} could not be written: {error}.")
+        try:
             self._pruning.after(name, self._verified, self._resumed_from)
         except OSError as error:
             logs.warning(

@@ -106,6 +106,7 @@ class Boundaries:
         began = self._clock.now_s()
         self._saver.wait()
         self._loan = None
+        self._saver.statistics.redo = False  # before the saver has the next one, which may ask for it again
         interval_s = began - self._schedule.last_at_s
         try:
             snapshot = self._snapshots.take(boundary, interval_s)
@@ -115,7 +116,6 @@ class Boundaries:
             self._saver.commits.failed(boundary.step, error)
         else:
             self._submit(snapshot, began)
-        self._saver.statistics.redo = False
         self._schedule.saving(boundary.step)
 
     def _submit(self, snapshot: Snapshot, began_s: float) -> None:

@@ -143,9 +143,11 @@ class Run:
     def log(self, *, tokens: int = 0, **metrics: Metric) -> None:
         """A log line for the step under way, every `log_every` steps and for the last. Tensors are read only then.
 
+        After the loop it is of the last step.
+
         `tokens` processed in this step add up to the line's tokens_per_s.
         """
-        done = self._step + 1
+        done = self._step if self._complete else self._step + 1
         self._curve.point(done, tokens, metrics, self._live(self._boundaries).at_risk(done))
 
     def watch(self, items: Iterable[T]) -> Iterator[T]:
@@ -159,7 +161,7 @@ class Run:
             )
         for item in items:
             self._gate.wait_if_held()
-            self._watchdog.beat()
+            self._watchdog.alive()
             yield item
 
     def __exit__(
@@ -232,7 +234,7 @@ class Run:
     def _at_boundary(self, step: int) -> None:
         self._step = step
         self._shutdown.rearm()
-        self._watchdog.beat()
+        self._watchdog.step()
         if step == self._first and self._generators is not None:
             rng.restore(self._generators)  # whatever was drawn since the session began was drawn the first time too
         self._live(self._boundaries).pass_one(step, self._watchdog.median_step_s)

@@ -65,6 +65,18 @@ def test_trouble_while_pruning_does_not_undo_the_commit(tmp_path):
     assert steps(store) == [3, 4]
 
 
+def test_a_hint_that_cannot_be_written_does_not_keep_old_checkpoints_on_a_full_disk(tmp_path, capfd):
+    store = Failing(tmp_path)
+    line = attempt(store, 1, keep=2)
+    store.fail = failing_on("replace", "latest.json", ENOSPC, 99)
+    for step in range(1, 5):
+        commit(line, step)
+    assert steps(store) == [3, 4]
+    told = capfd.readouterr().out
+    assert "the hint latest.json could not be written" in told
+    assert "pruning" not in told
+
+
 @pytest.mark.parametrize("operation", ["open", "list"])
 def test_a_read_error_that_passes_is_survived(tmp_path, operation):
     store = Failing(tmp_path)

@@ -206,6 +206,16 @@ def test_step_lines_say_what_is_at_risk(root, capfd):
     assert all(line["at_risk_s"] >= 0 for line in points)
 
 
+@pytest.mark.usefixtures("fields_in_the_log")
+def test_a_line_after_the_loop_is_of_the_last_step_and_of_none_that_was_never_done(root, capfd):
+    with session(total_steps=3, every_steps=100, start=begin(root), shutdown=Shutdown()) as run:
+        for _ in run.steps():
+            run.log(loss=1.0)
+        run.log(accuracy=0.9)
+    (after,) = [line for line in lines(capfd.readouterr().out) if "accuracy" in line]
+    assert (after["step"], after["at_risk_steps"], after["message"][:8]) == (3, 0, "step 3/3")
+
+
 def test_a_checkpoint_of_another_model_is_refused_and_both_sides_are_named(tmp_path):
     with session(total_steps=1, model=torch.nn.Linear(2, 2), start=begin(tmp_path)) as run:
         list(run.steps())

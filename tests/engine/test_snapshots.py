@@ -12,6 +12,8 @@ from app.loop import parts
 from app.loop.gate import Gate
 from app.loop.loan import Loan
 from app.loop.movers.host import HostMover
+from app.loop.saver import Saver
+from app.loop.snapshot import Snapshot
 from tests.engine.harness import Trial, reference, run_until_interrupted, run_until_stopped
 from tests.engine.log_lines import lines
 from tests.engine.loops import Wide, same, steps_on
@@ -103,6 +105,27 @@ def after_the_write(monkeypatch: pytest.MonkeyPatch, loop: WrittenPast) -> None:
         copy_late(self)
 
     monkeypatch.setattr(Loan, "copy", waiting)
+
+
+def test_a_save_that_must_be_redone_is_even_if_that_is_found_before_the_training_goes_on(root, capfd, monkeypatch):
+    loop, copy, submit, saves = Wide(), Loan.copy, Saver.submit, [0]
+
+    def written_meanwhile(self: Loan) -> None:
+        if saves[0] == 2:
+            loop.model[3].weight.data.mul_(0.5)
+        copy(self)
+
+    def done_when_it_returns(self: Saver, snapshot: Snapshot) -> None:
+        saves[0] += 1
+        submit(self, snapshot)
+        if saves[0] == 2:
+            self.wait()
+
+    monkeypatch.setattr(Loan, "copy", written_meanwhile)
+    monkeypatch.setattr(Saver, "submit", done_when_it_returns)
+    loop.run(root, every=3, kill_at=8, snapshot="deferred")
+    assert [line["step"] for line in lines(capfd.readouterr().out, event="save_redone")] == [6]
+    assert steps_on(root) == [3, 7]
 
 
 class WrittenInTheOpen(WrittenPast):
