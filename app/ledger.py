@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -60,12 +61,16 @@ class Record:
 
 
 class Ledger:
-    """This attempt's document, kept up to date. Trouble with it is told and survived: truth is in the manifests."""
+    """This attempt's document, kept up to date. Trouble with it is told and survived: truth is in the manifests.
+
+    Its methods may be called from several threads: the saver knows what is durable, others how the attempt ends.
+    """
 
     def __init__(self, store: Store, attempt: Attempt, record: Record) -> None:
         self.attempt = attempt
         self.record = record
         self._store = store
+        self._lock = threading.Lock()
 
     @classmethod
     def open(cls, store: Store, task: Task) -> Ledger:
@@ -86,18 +91,22 @@ class Ledger:
         return cls(store, attempt, first(attempt))
 
     def resumed(self, name: str, step: int) -> None:
-        self._update(resumed_from=name, resumed_from_step=step, last_step=step, last_durable_step=step)
+        with self._lock:
+            self._update(resumed_from=name, resumed_from_step=step, last_step=step, last_durable_step=step)
 
     def durable(self, step: int, last_step: int) -> None:
-        self._update(last_durable_step=step, last_step=last_step)
+        with self._lock:
+            self._update(last_durable_step=step, last_step=last_step)
 
     def end(self, code: int | None, reason: Reason | None, last_step: int) -> None:
         """The first end counts. None for what is not known of it."""
-        if self.record.ended_at is None:
-            code = None if code is None else int(code)
-            self._update(ended_at=now_rfc3339(), exit_code=code, reason=reason, last_step=last_step)
+        with self._lock:
+            if self.record.ended_at is None:
+                code = None if code is None else int(code)
+                self._update(ended_at=now_rfc3339(), exit_code=code, reason=reason, last_step=last_step)
 
     def _update(self, **changes: Any) -> None:
+        """Under the lock until it is written: what was true before must not be written over what is true now."""
         self.record = replace(self.record, **changes)
         try:
             self._store.replace(self.attempt.document, self.record.encode())

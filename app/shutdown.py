@@ -122,7 +122,8 @@ class Shutdown:
             return  # one signal is heard twice, by the descriptor and by the handler
         self._noticed_at = self._clock()
         self.noticed.set()
-        threading.Thread(target=self._leave_at_deadline, name="stop-deadline", daemon=True).start()
+        with suppress(RuntimeError):  # no thread can be started: what saves keeps to the time that is left by itself
+            threading.Thread(target=self._leave_at_deadline, name="stop-deadline", daemon=True).start()
         _hurry()
         _announce(name)
         self._announced.set()
@@ -139,8 +140,14 @@ class Shutdown:
         if self.noticed.is_set():
             self._announced.wait(0.5)  # the main thread may leave before the watcher has said why
         closing = threading.Thread(target=self._finalise, args=(code, reason), name="leaving", daemon=True)
-        closing.start()
-        closing.join(timeout=0.5 if self.noticed.is_set() else 30.0)
+        try:
+            closing.start()
+        except RuntimeError:  # no thread can be started
+            self._finalise(code, reason)
+        else:
+            began = self._clock()
+            while closing.is_alive() and self._clock() - began < (0.5 if self.noticed.is_set() else 30.0):
+                closing.join(0.1)  # and look again: a stop that comes meanwhile leaves less time
         self._end_children()
         self._exit_process(code)
 

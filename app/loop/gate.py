@@ -137,7 +137,7 @@ class Gate(Generic[B]):
         """Stop: from now on the training thread gets no further than the gate (CLEAN) or the next boundary (DIRTY)."""
         with self._changed:
             self._closed = True
-            if self._phase is Phase.CLEAN and self._boundary is not None and self._clean_is_proven(self._boundary):
+            if self._phase is Phase.CLEAN and self._boundary is not None and self._is_proven(self._boundary):
                 self._settled = self._boundary
             self._changed.notify_all()
 
@@ -155,13 +155,19 @@ class Gate(Generic[B]):
     def confirm(self, boundary: B) -> bool:
         """Saver: whether the settled `boundary` still is what parameters hold. If not, `settled` gives the next one."""
         with self._changed:
-            if self._held_at is boundary or self._clean_is_proven(boundary):
+            if self._held_at is boundary or self._is_proven(boundary):
                 return True
             if self._held_at is None:
                 self._settled = None
                 if self._phase is Phase.CLEAN:
                     self._phase = Phase.DIRTY
                 self._changed.notify_all()
+            return False
+
+    def _is_proven(self, boundary: B) -> bool:
+        try:
+            return self._clean_is_proven(boundary)
+        except RuntimeError:  # the program changed a dict of the optimizer's while it was looked at
             return False
 
     def _hold(self) -> None:

@@ -78,6 +78,7 @@ class Run:
 
     def __enter__(self) -> Run:
         self._ending.is_yet_to_come()
+        self._shutdown.before_leaving(self._ending.in_ledger)  # first: what is refused here ends the attempt, too
         resumed_from = self._resume()
         parts.encode(self._program, self._program.capture(self._first))  # what cannot be saved is refused now
         self._warn_of_what_is_not_saved()
@@ -110,7 +111,6 @@ class Run:
         )
         saver.start()
         self._hooks.connect()
-        self._shutdown.before_leaving(self._ending.in_ledger)
         return self
 
     def steps(self) -> Iterator[int]:

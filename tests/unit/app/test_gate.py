@@ -56,6 +56,18 @@ class TestGate:
         held(gate, lambda: gate.pass_boundary(8))
         assert gate.settled(0) == 8
 
+    def test_what_cannot_be_proven_because_it_changes_meanwhile_is_treated_as_dirty(self):
+        def changing(_boundary: int) -> bool:
+            raise RuntimeError("dictionary changed size during iteration")
+
+        gate: Gate[int] = Gate(changing)
+        gate.pass_boundary(7)
+        gate.close()
+        assert gate.settled(0) is None
+        assert not gate.confirm(7)
+        held(gate, lambda: gate.pass_boundary(8))
+        assert gate.settled(0) == 8
+
     def test_before_the_first_boundary_there_is_nothing_to_settle(self):
         gate: Gate[int] = Gate(lambda _boundary: True)
         gate.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
@@ -117,6 +118,23 @@ def test_a_reason_that_only_another_version_knows_is_read_as_none(store, tmp_pat
     attempt(store, tmp_path, "evicted", durable=4)
     (record,) = ledger.read_all(store)
     assert (record.reason, record.last_durable_step) == (None, 4)
+
+
+def test_an_end_that_is_told_while_a_save_is_being_told_stays(store, tmp_path, monkeypatch):
+    opened, replace = Ledger.open(store, task(tmp_path)), store.replace
+    ending = threading.Thread(target=opened.end, args=(70, "hung", 7))
+
+    def slow(name: str, content: bytes) -> None:
+        if not json.loads(content)["ended_at"]:
+            ending.start()
+            ending.join(0.5)  # it must wait; if it does not, its document is overwritten below
+        replace(name, content)
+
+    monkeypatch.setattr(store, "replace", slow)
+    opened.durable(5, 6)
+    ending.join()
+    (record,) = ledger.read_all(store)
+    assert (record.reason, record.last_durable_step, record.last_step) == ("hung", 5, 7)
 
 
 def test_a_ledger_that_cannot_be_written_does_not_end_the_attempt(store, tmp_path, monkeypatch):

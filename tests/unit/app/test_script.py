@@ -59,6 +59,21 @@ def test_a_setting_that_a_script_has_wrong_ends_it_with_78(tmp_path):
     assert "does not exist" in ended.stdout
 
 
+def test_a_session_that_is_refused_before_its_first_step_is_told_in_the_ledger(tmp_path):
+    """Or the breaker would never count it."""
+    script = """
+        if os.path.exists(os.environ['CHECKPOINT_DIR'] + '/job-task-0'):
+            import random
+            random.getstate = None  # an error of the program while the session begins
+        with session(total_steps=2) as run:
+            for step in run.steps():
+                raise TryAgain('told')
+        """
+    assert run_script(tmp_path, script).returncode == 75
+    assert run_script(tmp_path, script).returncode == 70
+    assert reasons(tmp_path) == ["handed-off", "failed"]
+
+
 def test_a_stop_after_the_loop_was_left_while_a_save_is_written_is_no_success(tmp_path):
     ended = run_script(
         tmp_path,

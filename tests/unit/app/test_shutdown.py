@@ -24,6 +24,14 @@ def until_gone(pid: int) -> None:
             time.sleep(0.01)
 
 
+def is_joining(thread: threading.Thread) -> bool:
+    """Whether it waits for another one."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    while frame is not None and frame.f_code.co_name != "join":
+        frame = frame.f_back
+    return frame is not None
+
+
 class TestShutdown:
     def shutdown(self) -> tuple[Shutdown, list[int]]:
         codes: list[int] = []
@@ -70,6 +78,41 @@ class TestShutdown:
         with pytest.raises(SystemExit):
             shutdown.leave(143, Reason.STOPPED)
         assert codes == [143]
+
+    def test_a_stop_while_a_finaliser_hangs_cuts_the_wait_for_it_short(self):
+        shutdown, codes = self.shutdown()
+        left = threading.Event()
+        shutdown.on_stop = lambda: None
+
+        def hanging(_code: int, _reason: Reason) -> None:
+            while not is_joining(threading.main_thread()):
+                time.sleep(0.001)
+            shutdown.request()
+            left.wait(60)
+
+        shutdown.before_leaving(hanging)
+        began = time.monotonic()
+        with pytest.raises(SystemExit):
+            shutdown.leave(70, Reason.FAILED)
+        left.set()
+        assert codes == [70]
+        assert time.monotonic() - began < 9  # of the 30 s that it has without a stop
+
+    def test_where_no_thread_can_be_started_a_stop_is_acted_on_and_the_process_leaves(self, monkeypatch):
+        """A limit of processes. The lock of a leave that failed would keep every later one for ever."""
+        shutdown, codes = self.shutdown()
+        happened: list[str] = []
+        shutdown.on_stop = lambda: happened.append("asked to save")
+        shutdown.before_leaving(lambda _code, reason: happened.append(f"closed: {reason}"))
+
+        def refused(_thread: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        monkeypatch.setattr(threading.Thread, "start", refused)
+        shutdown.request()
+        with pytest.raises(SystemExit):
+            shutdown.leave(143, Reason.STOPPED)
+        assert (happened, codes) == (["asked to save", "closed: stopped"], [143])
 
     def test_nobody_reading_the_log_does_not_keep_a_stopped_process(self):
         program = """
