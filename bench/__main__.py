@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from bench import machine, table
 from bench.rows import Row, missed, unmeasured
 
-SUITES = ("save", "restore", "small", "resume", "loop", "blocked", "memory", "start")
+SUITES = ("save", "restore", "small", "resume", "loop", "writer", "blocked", "memory", "start")
 DEADLINE_S = 3600
 FREE_BYTES = 12 * 2**30
 

@@ -16,6 +16,7 @@ from app.checkpoint import codec
 from app.checkpoint.line import Line
 from app.checkpoint.manifest import FORMAT
 from app.checkpoint.resume import Resumer
+from app.checkpoint.storage.store import PARALLEL
 from app.checkpoint.writer import Origin
 from app.loop.program import Program
 from app.shutdown import Shutdown
@@ -24,6 +25,7 @@ from bench.startable import open_line
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from app.checkpoint.codec import Encoded
     from bench.states import Training
 
 NAME = f"the engine (format {FORMAT})"
@@ -40,7 +42,10 @@ class EngineLine:
 
     def save(self, step: int, state: dict[str, Any]) -> None:
         """Durable and announced when it returns."""
-        self._line.commit(step, codec.encode(state), Origin({}, {}))
+        self.save_encoded(step, codec.encode(state), streams=PARALLEL)
+
+    def save_encoded(self, step: int, encoded: Encoded, *, streams: int) -> None:
+        self._line.commit(step, encoded, Origin({}, {}), streams=streams)
 
     def save_program(self, step: int, training: Training) -> None:
         program = _program(training)

@@ -75,9 +75,9 @@ def measure(
     with ExitStack() as stack:
         ours = stack.enter_context(EngineSession(directory / "line", training, every_steps=steps, snapshot=snapshot))
         candidates = {
-            NONE[0]: lambda: _plain(training, steps),
+            NONE[0]: lambda: plain_round(training, steps),
             OURS: lambda: _engine(training, steps, ours, boundary_s),
-            NONE[1]: lambda: _plain(training, steps),
+            NONE[1]: lambda: plain_round(training, steps),
         }
         for name, make in peers.loop_savers().items():
             saver = make()
@@ -98,7 +98,7 @@ def measure(
     return Found(found, memcpy_s, boundary_s, step_s, size)
 
 
-def _plain(training: Training, steps: int) -> Round:
+def plain_round(training: Training, steps: int) -> Round:
     quiet_disk()
     cpu, began = cpu_seconds(), time.perf_counter()
     for _ in range(steps):
