@@ -9,9 +9,12 @@ beginning as in its file. So the writer gives them to the disk from where they l
 
 from __future__ import annotations
 
+import ctypes
+import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from app import logs
 from app.checkpoint.shards.pages import lasting
 from app.checkpoint.shards.safetensors_file import ALIGNMENT_BYTES
 
@@ -24,6 +27,8 @@ _PAGE_BYTES = 2 * 2**20
 _SECTOR_BYTES = 4096
 _WORTH_A_PLACE_BYTES = 64 * 2**10
 """For smaller ones no bytes are left free."""
+_FOR_EVERY_DEVICE = 1
+"""cudaHostRegisterPortable."""
 
 Order = Callable[[], Iterable[tuple[int, int]]]
 """Indices of values in the order of the shards' files, and how many bytes lie before each in its data section."""
@@ -37,10 +42,23 @@ def huge_pages(size_bytes: int) -> torch.Tensor:
 
 
 def pinned(size_bytes: int) -> torch.Tensor:
-    """Memory that a CUDA device writes to without the CPU's help, as bytes. Raises RuntimeError."""
+    """The same, which a CUDA device writes to without the processor's help. Raises OSError or MemoryError.
+
+    Pages of our own that CUDA is told of. Torch's own pinned memory is rounded up to a power of two: 9 GiB take 16, where
+    room was looked for 9. And a driver's memory may be none that the disk can read (O_DIRECT).
+    """
     import torch
 
-    return torch.empty(size_bytes, dtype=torch.uint8, pin_memory=True)
+    held = (ctypes.c_ubyte * size_bytes).from_buffer(lasting(size_bytes))
+    address, cuda = ctypes.addressof(held), torch.cuda.cudart()
+    if refused := int(cuda.cudaHostRegister(address, size_bytes, _FOR_EVERY_DEVICE)):
+        logs.warning(
+            f"CUDA cannot lock {size_bytes / 1e6:.0f} MB of host memory (cudaHostRegister: error {refused}), so copies "
+            "into it take longer. Nothing else changes. `ulimit -l` says how much this process may lock."
+        )
+    else:
+        weakref.finalize(held, cuda.cudaHostUnregister, address).atexit = False  # with the last view of it
+    return torch.frombuffer(held, dtype=torch.uint8)
 
 
 class Staging:

@@ -9,7 +9,7 @@ import torch
 
 from app.loop import memory
 from app.loop.movers.host import HostMover
-from app.loop.staging import Staging
+from app.loop.staging import Staging, pinned
 from tests.engine.log_lines import lines
 from tests.engine.loops import Loop, Wide, steps_on
 
@@ -64,6 +64,50 @@ def test_what_stands_in_staging_is_reused_and_grows_with_the_state():
     assert again[0].data_ptr() == first[0].data_ptr()
     staging.views([torch.ones(2**20)])
     assert made == [2 * 2**20, 4 * 2**20]
+
+
+class Cudart:
+    """CUDA's part in pinned memory, as torch.cuda.cudart() has it."""
+
+    def __init__(self, refuses_with: int = 0) -> None:
+        self.refuses_with = refuses_with
+        self.registered = dict[int, int]()
+
+    def cudaHostRegister(self, address: int, size: int, flags: int) -> int:
+        assert flags == 1
+        if not self.refuses_with:
+            self.registered[address] = size
+        return self.refuses_with
+
+    def cudaHostUnregister(self, address: int) -> int:
+        del self.registered[address]
+        return 0
+
+
+def test_memory_for_a_device_is_no_larger_than_what_was_looked_at_and_let_go_with_its_last_view(monkeypatch):
+    """Torch's own pinned memory is rounded up to a power of two: a task that had room for 9 GiB had to have 16."""
+    cuda = Cudart()
+    monkeypatch.setattr(torch.cuda, "cudart", lambda: cuda)
+    staging = Staging(pinned)
+    views = staging.views([torch.ones(5 * 2**18)])
+    assert list(cuda.registered.values()) == [6 * 2**20] == [staging.size_bytes]
+    assert views[0].data_ptr() in cuda.registered
+    views[0].fill_(7)
+    staging.views([torch.ones(2**21)])
+    assert sorted(cuda.registered.values()) == [6 * 2**20, 8 * 2**20]  # the first is still being written
+    assert float(views[0].sum()) == 7 * 5 * 2**18
+    del views
+    assert list(cuda.registered.values()) == [8 * 2**20]
+
+
+def test_memory_that_cuda_will_not_lock_is_used_all_the_same(monkeypatch, capfd):
+    cuda = Cudart(refuses_with=2)
+    monkeypatch.setattr(torch.cuda, "cudart", lambda: cuda)
+    (view,) = Staging(pinned).views([torch.ones(3)])
+    view.copy_(torch.ones(3))
+    assert float(view.sum()) == 3
+    (told,) = lines(capfd.readouterr().out, severity="WARNING")
+    assert "cudaHostRegister: error 2" in told["message"]
 
 
 def test_no_memory_for_a_copy_is_a_failed_save_and_no_end(root, monkeypatch, capfd):
