@@ -44,8 +44,8 @@ def huge_pages(size_bytes: int) -> torch.Tensor:
 def pinned(size_bytes: int) -> torch.Tensor:
     """The same, which a CUDA device writes to without the processor's help. Raises OSError or MemoryError.
 
-    Pages of our own that CUDA is told of. Torch's own pinned memory is rounded up to a power of two: 9 GiB take 16, where
-    room was looked for 9. And a driver's memory may be none that the disk can read (O_DIRECT).
+    Pages of our own that CUDA is told of. Torch's own pinned memory is rounded up to a power of two: 9 GiB take 16, and
+    room was looked for 9. Nor can the disk read what a driver made (O_DIRECT) everywhere.
     """
     import torch
 
