@@ -50,7 +50,8 @@ def pinned(size_bytes: int) -> torch.Tensor:
     import torch
 
     held = (ctypes.c_ubyte * size_bytes).from_buffer(lasting(size_bytes))
-    address, cuda = ctypes.addressof(held), torch.cuda.cudart()
+    address = ctypes.addressof(held)
+    cuda: Any = torch.cuda.cudart()
     if refused := int(cuda.cudaHostRegister(address, size_bytes, _FOR_EVERY_DEVICE)):
         logs.warning(
             f"CUDA cannot lock {size_bytes / 1e6:.0f} MB of host memory (cudaHostRegister: error {refused}), so copies "
