@@ -22,9 +22,11 @@ from app.checkpoint.line import Line
 from app.checkpoint.names import CheckpointName
 from app.checkpoint.state import decoding, kinds, plain, registered
 from app.checkpoint.storage.directory import DirectoryStore
+from tests.crash.line_on_disk import Found
 from tests.engine.lines import ORIGIN, attempt
 from tests.engine.packed import Packed
 from tests.engine.same import difference
+from tests.golden import second_reader
 
 FIXED = settings(
     derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck), max_examples=120
@@ -48,12 +50,15 @@ class Plan:
     weights: Any = None
 
 
+CLASSES: second_reader.Classes = {"mode": Mode, "pair": Pair, "plan": Plan, "packed": Packed}
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _registered() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registered, "_BY_NAME", {})
         patch.setattr(registered, "_BY_CLASS", {})
-        for name, cls in {"mode": Mode, "pair": Pair, "plan": Plan, "packed": Packed}.items():
+        for name, cls in CLASSES.items():
             codec.register(name, cls)
         yield
 
@@ -147,11 +152,13 @@ def nodes(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 @FIXED
 @given(state=st.recursive(LEAVES, nodes, max_leaves=25))
-def test_any_tree_comes_back_the_same(line: Line, state: Any) -> None:
+def test_any_tree_comes_back_the_same_and_is_written_as_the_page_says(line: Line, state: Any) -> None:
     step = next(STEPS)
     name = CheckpointName.of(line.attempt, step)
     writer.commit(line.store, name, codec.encode(state), ORIGIN)
     assert difference(reader.load(line.store, name).state, state) is None
+    found = Found(name.epoch, name.step, name.save_try, str(name))
+    assert difference(second_reader.state(line.store.root, found, CLASSES), state) is None
 
 
 STEPS = itertools.count()

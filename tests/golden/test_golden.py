@@ -10,12 +10,16 @@ from pathlib import Path
 import pytest
 
 from app import ledger
+from app.checkpoint import codec
 from app.checkpoint.line import finished
 from app.checkpoint.meaning import refuse_senseless
 from app.checkpoint.resume import Resumer
 from app.checkpoint.storage.directory import DirectoryStore
+from tests.engine.lines import ORIGIN, of_any_state
+from tests.engine.packed import Packed
 from tests.engine.same import difference
-from tests.golden.states import STATES, STEP
+from tests.golden import second_reader
+from tests.golden.states import STATES, STEP, Parts, Phase, Plan, Point
 
 HERE = Path(__file__).parent
 SEALED = {
@@ -24,6 +28,14 @@ SEALED = {
     "format-2-frozen": "15c6a5f6bb3368b8b6db556e380df951fbebbb3bc4971535fc03f5bb9835cc82",
 }
 """SHA-256 over every file's name and bytes: a golden line made again would prove nothing about old checkpoints."""
+
+CLASSES: second_reader.Classes = {
+    "golden.phase": Phase,
+    "golden.parts": Parts,
+    "golden.point": Point,
+    "golden.plan": Plan,
+    "golden.packed": Packed,
+}
 
 
 @pytest.fixture(params=STATES)
@@ -38,6 +50,26 @@ def test_the_newest_sound_checkpoint_loads_and_equals_what_was_saved(line):
     assert loaded.head.step == STEP
     assert difference(loaded.state, STATES[line.name]()) is None
     assert loaded.state["tied"]["a"] is loaded.state["tied"]["b"]
+
+
+def test_a_reader_made_from_the_page_alone_chooses_the_same_one_and_reads_the_same(line):
+    found = second_reader.newest(line)
+    assert found is not None
+    assert found.step == STEP
+    state = second_reader.state(line, found, CLASSES)
+    assert difference(state, STATES[line.name]()) is None
+    assert state["tied"]["a"] is state["tied"]["b"]
+    done = second_reader.done(line)
+    assert done is not None
+    assert done["step"] == STEP
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_it_reads_what_is_written_today(name, tmp_path):
+    of_any_state(tmp_path).commit(STEP, codec.encode(STATES[name]()), ORIGIN)
+    found = second_reader.newest(tmp_path)
+    assert found is not None
+    assert difference(second_reader.state(tmp_path, found, CLASSES), STATES[name]()) is None
 
 
 def test_its_ledger_and_its_end_are_understood(line):

@@ -12,6 +12,7 @@ from app.checkpoint.trees import source as tree_source
 from app.checkpoint.trees.tree import commit_tree, restore_tree
 from tests.engine.lines import ORIGIN, steps
 from tests.engine.trees.files import contents, write
+from tests.golden import second_reader
 
 
 def test_a_tree_comes_back_as_it_was(line, root, out):
@@ -20,6 +21,15 @@ def test_a_tree_comes_back_as_it_was(line, root, out):
     assert restore_tree(line, root / "again") == name
     assert contents(root / "again") == before
     assert (name.step, steps(line.store)) == (10, [10])
+
+
+def test_a_reader_made_from_the_page_alone_finds_the_tree_as_it_was(line, root, out, monkeypatch):
+    monkeypatch.setattr(tree_source, "LARGE_BYTES", 1000)
+    write(out, {os.fsdecode(b"caf\xe9"): b"1", "logs/a": b"a" * 300})
+    commit_tree(line, 10, out, ORIGIN)
+    found = second_reader.newest(root / "line")
+    assert found is not None
+    assert second_reader.tree(root / "line", found) == contents(out)
 
 
 def test_small_files_share_an_object_and_a_large_one_is_an_object_of_its_own(line, root, monkeypatch):
