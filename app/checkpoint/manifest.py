@@ -97,11 +97,10 @@ class Manifest:
                 raise Torn(f"it ends after {len(content)} bytes, within its first line")
             raise Damaged("it does not begin as a manifest does")
         try:
-            seal = json.loads(line)
-            version, head_bytes, table_bytes = int(seal["format"]), int(seal["head_bytes"]), int(seal["table_bytes"])
-            checksum = str(seal["crc32c"])
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            seal = fields_of(json.loads(line), _SEAL)
+        except (ValueError, RecursionError):
             raise Damaged("its first line is not a manifest's") from None
+        version, head_bytes, table_bytes, checksum = (seal[name] for name in _SEAL)
         if min(head_bytes, table_bytes) < 0:
             raise Damaged("its first line promises fewer than 0 bytes")
         if len(body) < head_bytes + table_bytes:
@@ -118,6 +117,7 @@ class Manifest:
 
 
 _NONE = type(None)
+_SEAL: Kinds = {"format": (int,), "head_bytes": (int,), "table_bytes": (int,), "crc32c": (str,)}
 _HEAD: Kinds = {
     "name": (str,), "step": (int,), "attempt": (str,), "created_at": (str,), "identity": (dict,),
     "environment": (dict,), "resumed_from": (str, _NONE), "checked": (str,), "shards": (list,),

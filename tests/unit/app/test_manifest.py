@@ -61,3 +61,16 @@ def test_what_was_never_a_manifest_is_damaged(content):
 def test_more_than_was_promised_is_damaged(manifest):
     with pytest.raises(Damaged):
         Manifest.decode(manifest.encode() + b"\n")
+
+
+@pytest.mark.parametrize("field", ["format", "head_bytes", "table_bytes", "crc32c"])
+def test_a_seal_with_a_field_of_another_type_is_damaged(manifest, field):
+    """Also where it would be the right number: `"format":"2"` is no manifest of ours."""
+    line, rest = manifest.encode().split(b"\n", 1)
+    seal = json.loads(line)
+    right = seal[field]
+    others = [[right], None, {}, *([str(right), float(right)] if isinstance(right, int) else [int(right, 16)])]
+    for other in others:
+        changed = json.dumps(seal | {field: other}, separators=(",", ":")).encode()
+        with pytest.raises(Damaged):
+            Manifest.decode(changed + b"\n" + rest)
