@@ -11,6 +11,8 @@ from app.loop.interval import Schedule
 from app.loop.snapshot import Mode, Snapshot, Snapshots
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from app.loop.boundary import Boundary
     from app.loop.ending import Ending
     from app.loop.gate import Gate
@@ -75,7 +77,7 @@ class Boundaries:
         """Every step is done: make it durable. Raises SaveFailed."""
         boundary = self._program.capture(step)
         self._gate.finish()
-        self._save_and_wait(boundary)
+        self._save_and_wait(boundary, self._saver.wait_for_stop)
 
     def at_risk(self, done: int) -> dict[str, float]:
         """For the log line of a step: what a kill would lose now."""
@@ -115,28 +117,30 @@ class Boundaries:
         except Exception as error:  # no memory for a copy just now is no reason to end
             self._saver.commits.failed(boundary.step, error)
         else:
-            self._submit(snapshot, began)
+            self._submit(boundary, snapshot, began)
         self._schedule.saving(boundary.step)
 
-    def _submit(self, snapshot: Snapshot, began_s: float) -> None:
+    def _submit(self, boundary: Boundary, snapshot: Snapshot, began_s: float) -> None:
         snapshot.taken_at_s = began_s
         self._loan = snapshot.loan
         if snapshot.loan is not None:
             self._gate.lend(snapshot.loan)
         snapshot.blocked_s = self._clock.now_s() - began_s
-        self._saver.submit(snapshot)
+        if not self._saver.submit(snapshot):
+            self._gate.give_back()
+            self._gate.pass_boundary(boundary)  # a stop came: the saver wants this boundary, and nobody goes on
         if snapshot.holds:
             self._gate.take_back()
 
     def _hand_off(self, boundary: Boundary) -> None:
         logs.info(f"The task's timeout is near: saving step {boundary.step} and handing off to the next attempt.")
-        self._save_and_wait(boundary)
+        self._save_and_wait(boundary, lambda: self._gate.pass_boundary(boundary))
         self._ending.hand_off()
 
-    def _save_and_wait(self, boundary: Boundary) -> None:
+    def _save_and_wait(self, boundary: Boundary, stopped: Callable[[], None]) -> None:
         saver = self._saver
         saver.wait()
         if saver.statistics.durable_step < boundary.step:
             logs.info("Saving checkpoint...", step=boundary.step)
             began = self._clock.now_s()
-            saver.save_now(Snapshot(boundary.step, Mode.DIRECT, parts.encode(self._program, boundary), began))
+            saver.save_now(Snapshot(boundary.step, Mode.DIRECT, parts.encode(self._program, boundary), began), stopped)

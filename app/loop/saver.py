@@ -59,22 +59,32 @@ class Saver:
         self._thread = threading.Thread(target=self._serve, name="saver", daemon=True)
         self._thread.start()
 
-    def submit(self, snapshot: Snapshot) -> None:
-        """Write this in the background. A failure is logged and counted; `statistics` shows it."""
+    def submit(self, snapshot: Snapshot) -> bool:
+        """Write this in the background. A failure is logged and counted; `statistics` shows it.
+
+        False once a stop was asked for: then nothing is written but what the gate says is to be saved.
+        """
         with self._changed:
             self._changed.wait_for(self._idle)
+            if self._stop:
+                return False
             self._job = snapshot
             self._changed.notify_all()
+            return True
 
     def wait(self) -> None:
         """Until nothing is being written. The training thread takes back first what it lent."""
         with self._changed:
             self._changed.wait_for(self._idle)
 
-    def save_now(self, snapshot: Snapshot) -> None:
-        """Write this and wait until it is durable; a few tries. Raises SaveFailed."""
+    def save_now(self, snapshot: Snapshot, stopped: Callable[[], None]) -> None:
+        """Write this and wait until it is durable; a few tries. Raises SaveFailed.
+
+        `stopped` is called while a stop keeps the saver from it: what returns from there is tried again.
+        """
         for pause_s in (*PAUSES_S, None):
-            self.submit(snapshot)
+            while not self.submit(snapshot):
+                stopped()
             self.wait()
             if self.statistics.durable_step == snapshot.step:
                 return
