@@ -34,13 +34,16 @@ class CudaMover(StagedMover):
 
     def copy_now(self, views: Sequence[Any], values: Sequence[Any]) -> None:
         """On the training's own stream: in its order, so nothing that follows comes before."""
+        if not values:
+            return
         size = sum(value.nbytes for value in values)
         before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        before.record()
+        timing = torch.cuda.current_stream(values[0].device)  # the program's device need not be the current one
+        before.record(timing)
         for view, value in zip(views, values, strict=True):
             with torch.cuda.device(value.device):
                 view.copy_(value.detach(), non_blocking=True)
-        after.record()
+        after.record(timing)
         self._complete += _now(values).values()
         if size >= TELLING_BYTES:
             self._timed = (before, after, size)
