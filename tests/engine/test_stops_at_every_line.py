@@ -1,7 +1,7 @@
 """A stop is asked for at lines of the session's own code, all through a boundary that is saved and the step behind it.
 
 Wherever it comes, the boundary or the next one is saved, and the run goes on from there to the weights of an
-uninterrupted one. Lines are drawn evenly from all that the training thread executes: `EVERY=7` takes each seventh (many minutes).
+uninterrupted one. Lines are drawn evenly from all that the training thread executes: `EVERY=7` takes each seventh.
 """
 
 from __future__ import annotations
