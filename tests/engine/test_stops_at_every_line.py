@@ -1,7 +1,7 @@
 """A stop is asked for at lines of the session's own code, all through a boundary that is saved and the step behind it.
 
 Wherever it comes, the boundary or the next one is saved, and the run goes on from there to the weights of an
-uninterrupted one. Lines are drawn evenly from all that the training thread executes: `EVERY=7` takes each seventh.
+uninterrupted one. Lines are drawn evenly from all that the training thread executes: `EVERY=20` takes each twentieth.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ SAVED = 6
 """The boundary at which a periodic save is taken; lines are counted from the step before it to the end of its step."""
 HEARD_S = 0.05
 """The stop cannot be taken up while the line holds the gate's lock: then it is heard some lines later."""
-TRIALS = 24
+TRIALS = 12
+"""Of each program and way to save: what has "left" stays in this process, with three sleeping threads."""
 
 
 class Lines:
