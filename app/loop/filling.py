@@ -37,9 +37,20 @@ def of_model(key: str, model: nn.Module, values: Mapping[str, torch.Tensor], sav
     here = {name: form(value) for name, value in values.items()}
     there = {name: (place.dtype, place.shape) for name, place in places.items()}
     unread = {name: here[name] for name, value in _items(saved) if value is UNREAD and name in here}
-    refuse_another_model(key, here, there | unread)
+    refuse_another_model(key, here, there | unread, may_grow(model, values))
     own = {id(tensor) for tensor in _plainly_loaded(model)}
     return [(places[name].path, value) for name, value in values.items() if id(value) in own and name in places]
+
+
+def may_grow(model: nn.Module, values: Mapping[str, torch.Tensor]) -> set[str]:
+    """Buffers of modules that load their state in a way of their own: it may give them another shape.
+
+    As that of torch's observers, whose limits are empty until they have seen a tensor.
+    """
+    import torch
+
+    own = {id(tensor) for tensor in _plainly_loaded(model)}
+    return {name for name, value in values.items() if type(value) is torch.Tensor and id(value) not in own}
 
 
 def of_optimizer(key: str, optimizer: Optimizer | Stateful, saved: Any) -> Claims:

@@ -8,11 +8,12 @@ and optimizer state, which change behind the optimizer's gate, and gradients tha
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app.checkpoint import skeleton
 from app.contract import Refusal
-from app.loop import filling, fitting, marks, module_versions, orders, rng, scaler, tying
+from app.loop import covered, filling, fitting, marks, module_versions, orders, rng, scaler, tying
 from app.loop.accumulation import Accumulation, is_still, parameters
 from app.loop.boundary import Boundary
 from app.loop.parts import leaves
@@ -116,6 +117,7 @@ class Program:
         self._parameters = [p for model in self.models.values() for p in model.parameters()]
         self._named_parameters = by_name(self.models, of_torch_kind(self.optimizers))
         self._groups = self._lists_of_groups()
+        self._covered = {key: covered.of(model) for key, model in self.models.items()}
 
     def _lists_of_groups(self) -> list[tuple[list[Any], int]]:
         """What optimizers update, at the cost of a look at each group."""
@@ -141,6 +143,9 @@ class Program:
             key: {name: buffer.detach().clone() for name, buffer in model.named_buffers(remove_duplicate=False)}
             for key, model in self.models.items()
         }
+        for key, model in self.models.items():
+            if buffers[key].keys() != self._covered[key].known:
+                self._covered[key] = covered.of(model)
         groups = {
             key: [{name: copy.deepcopy(value) for name, value in group.items() if name != "params"} for group in found]
             for key, optimizer in self.optimizers.items()
@@ -154,11 +159,12 @@ class Program:
 
         True for a boundary that has nothing to save. Otherwise each optimizer must have been seen to fire the gate
         (one that is not a torch optimizer, or whose `step` was replaced, never does), and neither the mark of a
-        parameter or of optimizer state nor a pending gradient may have moved.
+        parameter or of optimizer state nor a pending gradient may have moved. A model whose state holds more than
+        parameters and buffers (extra state, say) is read at boundaries only: a forward pass may have changed the rest.
         """
         if not self.has_live_tensors or boundary.step == self.start_step:
             return True
-        if not self.gate_is_trusted:
+        if not self.gate_is_trusted or any(each.beyond for each in self._covered.values()):
             return False
         seen = bool(self.optimizers) and all(self.was_seen(each) for each in self.optimizers.values())
         if not seen or self._marks() != boundary.marks:
@@ -171,8 +177,8 @@ class Program:
         for key, model in self.models.items():
             live = model.state_dict()
             state["versions"][key] = module_versions.of(live)
-            captured = boundary.buffers[key]
-            state[key] = {name: captured.get(name, value) for name, value in live.items()}
+            captured, names = boundary.buffers[key], self._covered[key].buffers
+            state[key] = {name: captured[names[name]] if name in names else value for name, value in live.items()}
         for key, optimizer in self.optimizers.items():
             live = optimizer.state_dict()
             if key in boundary.groups:
@@ -225,7 +231,8 @@ class Program:
         self._refuse_other_subjects(state)
         for key, model in self.models.items():
             with putting_back(key):
-                load_model(key, model, state[key], state.get("versions", {}).get(key))
+                may_grow = partial(filling.may_grow, model)
+                load_model(key, model, state[key], state.get("versions", {}).get(key), may_grow)
         for key, each in self.schedulers.items():
             with putting_back(key):
                 each.load_state_dict(state[key])

@@ -16,7 +16,7 @@ from app.loop import module_versions
 from app.loop.accumulation import parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Callable, Container, Generator, Mapping
 
     import torch
     from torch import nn
@@ -37,13 +37,18 @@ def form(tensor: torch.Tensor) -> Form:
     return str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)
 
 
-def refuse_another_model(key: str, here: Mapping[str, Form], there: Mapping[str, Form]) -> None:
-    """Names, shapes and dtypes must agree: `load_state_dict` would cast silently. Raises Refusal."""
+def refuse_another_model(
+    key: str, here: Mapping[str, Form], there: Mapping[str, Form], may_grow: Container[str] = ()
+) -> None:
+    """Names, shapes and dtypes must agree: `load_state_dict` would cast silently. Raises Refusal.
+
+    may_grow: those whose module may take another shape as it loads its state.
+    """
     wrong = [f"{name} is missing in the checkpoint" for name in sorted(here.keys() - there.keys())]
     wrong += [f"{name} is only in the checkpoint" for name in sorted(there.keys() - here.keys())]
     for name in sorted(here.keys() & there.keys()):
-        if here[name] != there[name]:
-            (ours, our_shape), (theirs, their_shape) = here[name], there[name]
+        (ours, our_shape), (theirs, their_shape) = here[name], there[name]
+        if ours != theirs or (our_shape != their_shape and name not in may_grow):
             wrong.append(f"{name} is torch.{theirs} {list(their_shape)} there, torch.{ours} {list(our_shape)} here")
     if wrong:
         more = f", and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
@@ -79,19 +84,37 @@ _FETCHING = "/torch/utils/data/"
 """Where a position is found again by fetching what lies before it, what fails may be the dataset's network."""
 
 
-def load_model(key: str, model: nn.Module, saved: dict[str, Any], versions: Mapping[str, Any] | None) -> None:
+def load_model(
+    key: str,
+    model: nn.Module,
+    saved: dict[str, Any],
+    versions: Mapping[str, Any] | None,
+    may_grow: Callable[[Mapping[str, torch.Tensor]], Container[str]],
+) -> None:
     """`versions` of its modules (module_versions.py); None: an older checkpoint, which did not tell.
+
+    may_grow: which of the model's tensors may take another shape as they are loaded; asked where a shape differs.
 
     Raises Refusal, again: not every state that is loaded was compared before it was read.
     """
     here = {name: value for name, value in model.state_dict(keep_vars=True).items() if hasattr(value, "dtype")}
     there = {name: value for name, value in saved.items() if hasattr(value, "dtype")}
-    refuse_another_model(
-        key, {name: form(value) for name, value in here.items()}, {name: form(value) for name, value in there.items()}
-    )
+    ours, theirs = ({name: form(value) for name, value in each.items()} for each in (here, there))
+    as_they_were = ours == theirs
+    if not as_they_were:
+        refuse_another_model(key, ours, theirs, may_grow(here))
     own = {name: here[name] for name, value in there.items() if _is_memory_of(here[name], value)}
     found = {**saved, **own}  # a tensor copied onto itself is not copied
     model.load_state_dict(found if versions is None else module_versions.carried(model, found, versions))
+    if as_they_were:
+        return
+    for name, value in model.state_dict(keep_vars=True).items():
+        if name in theirs and form(value) != theirs[name]:
+            raise Refusal(
+                f"{name} of the {key} is of shape {list(theirs[name][1])} in the checkpoint and still of "
+                f"{list(form(value)[1])} here when its module had loaded it. {NOT_TO_START_FROM} Give it that shape "
+                "before the session begins, or in its _load_from_state_dict."
+            )
 
 
 def load_optimizer(key: str, optimizer: Optimizer | Stateful, saved: dict[str, Any]) -> None:

@@ -89,7 +89,8 @@ class Loop:
                 shutdown.request()
             assert left.wait(120)
             until_still(thread)
-        return {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
+        state = self.model.state_dict()
+        return {name: value.clone() for name, value in state.items() if isinstance(value, torch.Tensor)}
 
 
 def same(a: dict[str, torch.Tensor] | None, b: dict[str, torch.Tensor] | None) -> bool:
