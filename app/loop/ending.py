@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from app import logs, provenance
+from app import logs, provenance, startup
 from app.checkpoint.storage.patience import patiently
 from app.clock import now_rfc3339
 from app.contract import ExitCode, Reason, TaskError
@@ -36,6 +36,13 @@ class Ending:
         ledger = self.start.ledger
         if ledger.record.reason is Reason.FINISHED:
             ledger.record = replace(ledger.record, ended_at=None, exit_code=None, reason=None)
+
+    def was_early(self, step: int) -> bool:
+        """Whether the line says that the work, of as many steps as are asked for now, was complete at `step`."""
+        if step == 0:
+            return False
+        done = startup.finished(self.start.task, self.start.store, self.total_steps)
+        return done is not None and done["step"] == step
 
     def in_ledger(self, code: int, reason: Reason) -> None:
         """The first end that is told counts."""

@@ -18,6 +18,7 @@ thread from its next update, or from the next boundary, until they were read.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from enum import Enum
@@ -52,6 +53,7 @@ class Gate(Generic[B]):
         self._held = False
         self._loan: Loan | None = None
         self._reading = False
+        self._pid = os.getpid()
 
     @property
     def phase(self) -> Phase:
@@ -81,6 +83,8 @@ class Gate(Generic[B]):
 
     def enter_update(self) -> None:
         """Training thread, from the optimizer's pre-hook: parameters change next. A stop that saves holds them here."""
+        if os.getpid() != self._pid:
+            return  # a forked child: who would open the gate is not there, and nothing of its is saved
         with self._changed:
             self._take_back()
             self._hold()
@@ -89,6 +93,8 @@ class Gate(Generic[B]):
 
     def wait_if_held(self) -> None:
         """Training thread, in other long loops: no use in going on while a stop saves."""
+        if os.getpid() != self._pid:
+            return  # a forked child: who would open the gate is not there, and nothing of its is saved
         with self._changed:
             if not self._reading:
                 self._take_back()  # its word is waited for

@@ -109,6 +109,10 @@ class Program:
         held = {pointer() for value in others if (pointer := getattr(value, "data_ptr", None))}
         return [name for name, parameter in loose.items() if parameter.data_ptr() not in held]
 
+    def positions(self) -> dict[str, Any]:
+        """Where each object given as data stands, copied."""
+        return {key: copy.deepcopy(each.state_dict()) for key, each in self.others.items() if key.startswith("data")}
+
     def unsavable_gradients(self, boundary: Boundary) -> list[str]:
         """Parameters with a pending gradient for which a checkpoint has no form."""
         return [name for name in boundary.pending if not _is_dense(self._named_parameters[name].grad)]

@@ -62,6 +62,7 @@ class Run:
         self._warned = False
         self._hooks = Hooks(program, self._gate)
         self._pid = os.getpid()
+        self._positions: dict[str, Any] = {}
         self._generators: dict[str, Any] | None = None
         self._saver: Saver | None = None
         self._boundaries: Boundaries | None = None
@@ -80,6 +81,9 @@ class Run:
         self._ending.is_yet_to_come()
         self._shutdown.before_leaving(self._ending.in_ledger)  # first: what is refused here ends the attempt, too
         resumed_from = self._resume()
+        if self._ending.was_early(self._first):
+            self._end = self._first
+        self._positions = self._program.positions()
         parts.encode(self._program, self._program.capture(self._first))  # what cannot be saved is refused now
         self._warn_of_what_is_not_saved()
         commits = Commits(
@@ -231,6 +235,17 @@ class Run:
                 "they belong to as well: model={...}."
             )
 
+    def _warn_of_data_drawn_before(self) -> None:
+        now = self._program.positions()
+        moved = [key for key, before in self._positions.items() if _differs(before, now.get(key))]
+        if moved:
+            logs.warning(
+                f"{moved[0]}= has moved between the beginning of the session and its first step, as it does in "
+                "zip(batches, run.steps()) or with a batch that is fetched ahead. What was fetched and not yet used is "
+                "not saved, so a resumed run would train on other batches. Fetch each step's data in its body: "
+                "next(batches)."
+            )
+
     def _at_boundary(self, step: int) -> None:
         self._step = step
         self._shutdown.rearm()
@@ -239,6 +254,7 @@ class Run:
             rng.restore(self._generators)  # whatever was drawn since the session began was drawn the first time too
         self._live(self._boundaries).pass_one(step, self._watchdog.median_step_s)
         if step == self._first:
+            self._warn_of_data_drawn_before()
             self._begin()
 
     def _begin(self) -> None:
@@ -259,3 +275,11 @@ class Run:
         if part is None:
             raise RuntimeError("A session is a context manager: with session(...) as run:")
         return part
+
+
+def _differs(before: Any, now: Any) -> bool:
+    """Of positions that can be compared: one with tensors in it cannot."""
+    try:
+        return bool(before != now)
+    except (RuntimeError, ValueError, TypeError):
+        return False

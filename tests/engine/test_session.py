@@ -226,3 +226,55 @@ def test_a_checkpoint_of_another_model_is_refused_and_both_sides_are_named(tmp_p
     assert "6 values" in str(refusal.value)
     assert "9 values" in str(refusal.value)
     assert "--fork" in str(refusal.value)
+
+
+@pytest.mark.parametrize("total", [12, 20])
+def test_work_that_was_finished_early_is_not_gone_on_with_unless_more_is_asked_for(tmp_path, total):
+    def train(total: int) -> tuple[Loop, list[int]]:
+        loop, done = Loop(), list[int]()
+        with session(
+            total_steps=total, start=begin(tmp_path), model=loop.model, optimizer=loop.optimizer, every_steps=2
+        ) as run:
+            for step in run.steps():
+                loop.body(step)
+                done.append(step)
+                if step >= 4:
+                    run.finish_early()
+        return loop, done
+
+    first, _ = train(12)
+    again, done = train(total)
+    assert done == ([] if total == 12 else [5])
+    assert same(again.model.state_dict(), first.model.state_dict()) == (total == 12)
+
+
+class Counted:
+    """Data that is its position."""
+
+    def __init__(self) -> None:
+        self.at = 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self) -> int:
+        self.at += 1
+        return self.at
+
+    def state_dict(self) -> dict[str, int]:
+        return {"at": self.at}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.at = state["at"]
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_data_that_is_fetched_before_the_step_that_uses_it_is_warned_of(tmp_path, capfd, ahead):
+    data = Counted()
+    next(data)  # before the session, a position comes back all the same
+    with session(total_steps=3, start=begin(tmp_path), data=data) as run:
+        if ahead:
+            assert [step for _, step in zip(data, run.steps(), strict=False)] == [0, 1, 2]
+        else:
+            assert [next(data) for _ in run.steps()] == [2, 3, 4]
+    assert ("Fetch each step's data in its body" in capfd.readouterr().out) == ahead
