@@ -59,6 +59,7 @@ class Run:
         self._end = options.total_steps
         self._began = False
         self._complete = False
+        self._is_early = False
         self._warned = False
         self._hooks = Hooks(program, self._gate)
         self._pid = os.getpid()
@@ -134,15 +135,15 @@ class Run:
             self._at_boundary(step)
             yield step
             step += 1
-        self._step = max(self._end, self._first)
-        self._live(self._boundaries).last(self._step)
-        self._shutdown.on_stop = self._ending.leave_stopped  # all is durable; only the end mark is missing
-        self._watchdog.stop()
-        self._complete = True
+        self._save_the_last()
 
     def finish_early(self) -> None:
-        """The work is complete after the step under way (early stopping): `steps` hands out no more."""
+        """The work is complete after the step under way (early stopping): `steps` hands out no more.
+
+        The step ends with its body, or where that leaves the loop by `break`.
+        """
         self._end = self._step + 1
+        self._is_early = True
 
     def log(self, *, tokens: int = 0, **metrics: Metric) -> None:
         """A log line for the step under way, every `log_every` steps and for the last. Tensors are read only then.
@@ -173,6 +174,12 @@ class Run:
     ) -> None:
         if os.getpid() != self._pid:
             return  # a forked child that ends: threads, hooks and the line are its parent's
+        if self._is_early and not self._complete and error is None:  # `break` after finish_early()
+            try:
+                self._save_the_last()
+            except BaseException as failure:
+                self.__exit__(type(failure), failure, failure.__traceback__)
+                raise
         self._watchdog.stop()
         if self._shutdown.noticed.is_set() and not self._complete:
             self._leave_after_stop(error)
@@ -191,6 +198,13 @@ class Run:
             self._ending.in_ledger(error.exit_code, error.reason)
         elif error is not None:
             self._ending.in_ledger(ExitCode.FAILED, Reason.FAILED)
+
+    def _save_the_last(self) -> None:
+        self._step = max(self._end, self._first)
+        self._live(self._boundaries).last(self._step)
+        self._shutdown.on_stop = self._ending.leave_stopped  # all is durable; only the end mark is missing
+        self._watchdog.stop()
+        self._complete = True
 
     def _leave_after_stop(self, error: BaseException | None) -> NoReturn:
         """The program left its loop while a stop was under way, perhaps because a data worker was stopped too."""

@@ -228,8 +228,9 @@ def test_a_checkpoint_of_another_model_is_refused_and_both_sides_are_named(tmp_p
     assert "--fork" in str(refusal.value)
 
 
+@pytest.mark.parametrize("leaves", [True, False])
 @pytest.mark.parametrize("total", [12, 20])
-def test_work_that_was_finished_early_is_not_gone_on_with_unless_more_is_asked_for(tmp_path, total):
+def test_work_that_was_finished_early_is_not_gone_on_with_unless_more_is_asked_for(tmp_path, total, leaves):
     def train(total: int) -> tuple[Loop, list[int]]:
         loop, done = Loop(), list[int]()
         with session(
@@ -240,6 +241,8 @@ def test_work_that_was_finished_early_is_not_gone_on_with_unless_more_is_asked_f
                 done.append(step)
                 if step >= 4:
                     run.finish_early()
+                    if leaves:
+                        break
         return loop, done
 
     first, _ = train(12)
