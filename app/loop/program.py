@@ -185,7 +185,7 @@ class Program:
             state[key] = {name: captured[names[name]] if name in names else value for name, value in live.items()}
         for key, optimizer in self.optimizers.items():
             live = optimizer.state_dict()
-            if key in boundary.groups:
+            if key in boundary.groups and "param_groups" in live:  # a wrapper may have them where it likes
                 pairs = zip(live["param_groups"], boundary.groups[key], strict=True)
                 live = {**live, "param_groups": [{**captured, "params": group["params"]} for group, captured in pairs]}
             state[key] = live

@@ -180,3 +180,48 @@ def test_a_buffer_that_does_not_take_the_checkpoints_shape_is_refused_by_name(tm
         Refusal, match=r"1\.average of the model is of shape \[8\] in the checkpoint.*nothing may start"
     ):
         WithLayer(Deaf).run(tmp_path, total=8)
+
+
+class Lookahead:
+    """An optimizer around another: it shows the groups of that one, and keeps its state one level deeper."""
+
+    def __init__(self, inner: torch.optim.Optimizer) -> None:
+        self.inner = inner
+        self.count = 0
+        self.slow = [p.detach().clone() for group in inner.param_groups for p in group["params"]]
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        return self.inner.param_groups
+
+    def zero_grad(self) -> None:
+        self.inner.zero_grad()
+
+    @torch.no_grad()
+    def step(self) -> None:
+        self.inner.step()
+        self.count += 1
+        if self.count % 3 == 0:
+            for slow, fast in zip(self.slow, self.param_groups[0]["params"], strict=True):
+                fast.copy_(slow.lerp_(fast, 0.5))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"inner": self.inner.state_dict(), "slow": self.slow, "count": self.count}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.inner.load_state_dict(state["inner"])
+        self.slow, self.count = state["slow"], state["count"]
+
+
+class LookingAhead(Loop):
+    def __init__(self) -> None:
+        super().__init__()
+        self.optimizer = Lookahead(self.optimizer)
+
+
+@pytest.mark.parametrize("snapshot", ["eager", "deferred", "streaming"])
+def test_an_optimizer_around_another_is_resumed(tmp_path, snapshot):
+    truth = LookingAhead().run(tmp_path / "truth")
+    LookingAhead().run(tmp_path / "line", every=2, stop_at=6, snapshot=snapshot)
+    LookingAhead().run(tmp_path / "line", every=2, kill_at=10, snapshot=snapshot)
+    assert same(LookingAhead().run(tmp_path / "line"), truth)
