@@ -30,6 +30,8 @@ class State(StrEnum):
     QUARANTINED = "quarantined"
     TORN = "torn"
     UNSUPPORTED = "another version's"
+    PRUNED = "pruned"
+    """While it was looked at, as a running job does."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,8 @@ def looked_at(store: Store, each: Found, seen: Callable[[int], None] = lambda _:
         return replace(each, state=State.UNSUPPORTED, reason=str(other))
     except Damaged as damaged:
         return replace(each, state=State.DAMAGED, reason=str(damaged))
+    except FileNotFoundError:
+        return replace(each, state=State.PRUNED, reason="it was deleted while it was looked at")
     return each if each.state is State.QUARANTINED else replace(each, state=State.VERIFIED, reason="")
 
 

@@ -30,6 +30,11 @@ def verify_line(place: Place, typed: str | None, tell: Callable[[str], None], *,
             began = time.monotonic()
             looked.append(looked_at(place.store, each, seen))
             tell(_sentence(looked[-1], time.monotonic() - began))
+    if all(each.state is State.PRUNED for each in looked):
+        raise MissingError(
+            f"What was to be verified on {place.url} was pruned meanwhile. Nothing was changed. A job is at work: "
+            "verify again."
+        )
     bad = [each for each in looked if each.state is State.DAMAGED]
     if record:
         for each in bad:

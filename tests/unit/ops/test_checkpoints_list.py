@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app.checkpoint import verifying
 from app.checkpoint.manifest import Manifest
 from app.checkpoint.trees.tree import commit_tree
 from ops.checkpoints import where
@@ -276,3 +277,36 @@ def test_a_tensor_that_ends_behind_its_shard_is_damage(path):
     (path / name.manifest).write_bytes(Manifest(manifest.head, table).encode())
     done = gpujob("verify", path)
     assert (done.exit_code, "ends behind its shard" in said(done)) == (1, True)
+
+
+@pytest.mark.parametrize("how", [("verify",), ("list", "--verify")])
+def test_what_a_job_prunes_while_it_is_looked_at_is_told_and_the_others_are_read(path, monkeypatch, how):
+    line = line_at(path)
+    gone, kept = commit(line, 10, state(10)), commit(line, 20, state(20))
+    real = verifying.verify
+
+    def verify(store, name, *rest):
+        if name == gone:
+            files_of(path, gone)["shard"].unlink()
+            files_of(path, gone)["manifest"].unlink()
+        return real(store, name, *rest)
+
+    monkeypatch.setattr(verifying, "verify", verify)
+    command, *flags = how
+    done = gpujob(command, path, *flags)
+    assert done.exit_code == 0
+    assert "pruned" in said(done)
+    assert f"{kept.step}" in said(done)
+    assert "verified" in said(done)
+
+
+def test_when_all_that_was_to_be_verified_is_pruned_it_says_to_try_again(path, monkeypatch):
+    name = commit(line_at(path), 10, state(10))
+
+    def verify(*_: object) -> None:
+        raise FileNotFoundError(name.manifest)
+
+    monkeypatch.setattr(verifying, "verify", verify)
+    done = gpujob("verify", path)
+    assert done.exit_code == 3
+    assert "verify again" in said(done)
