@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+_SEEDS = 2**64
+"""A generator takes so many, and no larger number."""
+
+
 class Batches:
     """Endless batches of a `torch.utils.data.DataLoader`, epoch after epoch, whose position a checkpoint can hold.
 
@@ -104,7 +108,8 @@ class Batches:
             return None
 
     def _begin_epoch(self) -> None:
-        self._generator.manual_seed(self._seed * 1_000_003 + self._epoch)
+        mixed = self._seed * 1_000_003 + self._epoch
+        self._generator.manual_seed(mixed if -_SEEDS // 2 <= mixed < _SEEDS else mixed % _SEEDS)
         for sampler in self._samplers:
             if hasattr(sampler, "set_epoch"):
                 sampler.set_epoch(self._epoch)

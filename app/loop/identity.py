@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from app.loop.program import Program
 
+OF_OBJECT = "the session's "
+"""Before the key of an object where the user's identity has that key as well."""
 MOST_BYTES = 2**20
 """As JSON. The documents that carry it are not read when they are many times larger (storage/store.py)."""
 
@@ -25,7 +27,7 @@ def as_json(identity: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in identity.items():
         try:
             (came_back,) = json.loads(json.dumps({key: value}, allow_nan=False)).items()
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             came_back = (None, None)
         if came_back != (key, value):
             raise ValueError(
@@ -53,7 +55,8 @@ def differences(saved: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
 
 def refuse_another(checkpoint: str, saved: Mapping[str, Any], here: Mapping[str, Any], *, fork: bool) -> None:
     """Raises Refusal when `checkpoint` belongs to something else, unless the user forks from it on purpose."""
-    told = "; ".join(differences(saved, here))
+    untold = {key: value for key, value in here.items() if key.startswith(OF_OBJECT)}  # in earlier checkpoints
+    told = "; ".join(differences({**untold, **saved}, here))
     if not told:
         return
     if not fork:
@@ -76,7 +79,13 @@ def naming(checkpoint: str) -> Generator[None]:
         raise Refusal(f"Checkpoint {checkpoint} cannot be used. {refused}") from refused
 
 
-def of_objects(program: Program) -> dict[str, str]:
+def of_session(program: Program, own: Mapping[str, Any]) -> dict[str, Any]:
+    """What its objects say and what the user gave; of a key that both have the user's value keeps the name."""
+    objects = {f"{OF_OBJECT}{key}" if key in own else key: told for key, told in _of_objects(program).items()}
+    return {**objects, **own}
+
+
+def _of_objects(program: Program) -> dict[str, str]:
     """A model's tensors by name, shape and dtype; an optimizer's class."""
     found = dict[str, str]()
     for key, model in program.models.items():

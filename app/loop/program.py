@@ -58,8 +58,9 @@ class Program:
         self.schedulers: dict[str, Stateful] = given_as("scheduler", scheduler)
         self.scalers: dict[str, GradScaler] = given_as("scaler", scaler)
         self.others: dict[str, Stateful] = given_as("data", data) | given_as("extra", extra)
-        refuse_shared_names(self.models)
-        refuse_what_cannot_be_put_back(self.models)
+        states = {key: model.state_dict(keep_vars=True) for key, model in self.models.items()}
+        refuse_shared_names(states)
+        refuse_what_cannot_be_put_back(states)
         self.start_step = start_step
         self.gate_is_trusted = True
         """Until a save finds that something changed which only an optimizer should change."""

@@ -6,9 +6,10 @@ import os
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from app import logs, provenance
+from app.checkpoint import codec
 from app.checkpoint.line import Line
 from app.checkpoint.writer import Origin
-from app.contract import ExitCode, Reason, TaskError
+from app.contract import ExitCode, Reason, Refusal, TaskError
 from app.loop import parts, rng
 from app.loop.boundaries import Boundaries
 from app.loop.commits import Commits, Statistics
@@ -16,7 +17,7 @@ from app.loop.curve import Curve
 from app.loop.ending import Ending
 from app.loop.gate import Gate, Phase
 from app.loop.hooks import Hooks
-from app.loop.identity import naming, of_objects, refuse_another
+from app.loop.identity import naming, of_session, refuse_another
 from app.loop.saver import Saver
 from app.watchdog import Watchdog
 
@@ -50,7 +51,7 @@ class Run:
             start.store, start.ledger.attempt, options.keep, start.clock.sleep, keep_every=options.keep_every
         )
         self._gate: Gate[Boundary] = Gate(program.untouched_since)
-        self._identity = {**of_objects(program), **options.identity}
+        self._identity = of_session(program, options.identity)
         self._curve = Curve(options.total_steps, options.log_every, start.clock)
         self._watchdog = Watchdog(shutdown, clock=start.clock.now_s)
         self._ending = Ending(start, self._line, shutdown, self._identity, options.total_steps, lambda: self._step)
@@ -85,7 +86,7 @@ class Run:
         if self._ending.was_early(self._first):
             self._end = self._first
         self._positions = self._program.positions()
-        parts.encode(self._program, self._program.capture(self._first))  # what cannot be saved is refused now
+        self._refuse_what_cannot_be_saved()
         self._warn_of_what_is_not_saved()
         commits = Commits(
             line=self._line,
@@ -239,6 +240,12 @@ class Run:
         logs.info(f"Resuming from checkpointed step {self._first}.", step=self._first, checkpoint=name, **lost)
         provenance.tell_differences(loaded.head.environment)
         return name
+
+    def _refuse_what_cannot_be_saved(self) -> None:
+        try:
+            parts.encode(self._program, self._program.capture(self._first))
+        except codec.Unsavable as error:
+            raise Refusal(f"No checkpoint could be made of this program. {error}. Nothing was written.") from error
 
     def _warn_of_what_is_not_saved(self) -> None:
         if lost := self._program.unsaved_parameters():

@@ -78,15 +78,18 @@ def _module() -> type[nn.Module]:
     return Module
 
 
-def refuse_what_cannot_be_put_back(models: Mapping[str, nn.Module]) -> None:
-    """Tensors that no `load_state_dict` can fill: they could be saved, and never be resumed. Raises Refusal."""
-    if not models:
+def refuse_what_cannot_be_put_back(states: Mapping[str, Mapping[str, Any]]) -> None:
+    """Tensors that no `load_state_dict` can fill: they could be saved, and never be resumed. Raises Refusal.
+
+    `states` are the models' by key, with parameters as such.
+    """
+    if not states:
         return
     import torch
     from torch.nn.parameter import is_lazy
 
-    for key, model in models.items():
-        for name, value in model.state_dict(keep_vars=True).items():
+    for key, state in states.items():
+        for name, value in state.items():
             if is_lazy(value):
                 why = "has no shape yet. Call the model once before the session begins"
             elif type(value) not in {torch.Tensor, torch.nn.Parameter} or value.layout is not torch.strided:
@@ -100,13 +103,11 @@ def refuse_what_cannot_be_put_back(models: Mapping[str, nn.Module]) -> None:
             raise Refusal(f"{key}: {name} {why}.")
 
 
-def refuse_shared_names(models: Mapping[str, nn.Module]) -> None:
+def refuse_shared_names(states: Mapping[str, Mapping[str, Any]]) -> None:
     """Names of a model's tensors behind the model's own must tell them apart. Raises Refusal, naming both models."""
-    if len(models) < 2:
-        return
     owners = dict[str, str]()
-    for key, model in models.items():
-        for name in model.state_dict():
+    for key, state in states.items():
+        for name in state:
             full = f"{key}.{name}"
             if (other := owners.setdefault(full, key)) != key:
                 names = " and ".join(repr(each.removeprefix("model.")) for each in sorted((other, key)))

@@ -128,5 +128,34 @@ def test_an_item_that_cannot_be_had_while_a_position_is_found_again_says_nothing
     batches = Batches(torch.utils.data.DataLoader(Remote(), batch_size=2))
     with pytest.raises(RuntimeError, match="connection reset"), putting_back("data"):
         batches.load_state_dict({"seed": 0, "epoch": 0, "position": 1, "batches": 3})
-    with pytest.raises(Refusal, match="data does not fit"), putting_back("data"):
-        batches.load_state_dict({"seed": 2**70, "epoch": 0, "position": 1, "batches": 3})
+
+
+def test_a_sampler_that_cannot_take_a_position_refuses_the_state():
+    from app.data import Batches
+    from app.loop.restoring import putting_back
+
+    class Short(torch.utils.data.SequentialSampler):
+        def set_epoch(self, epoch: int) -> None:
+            if epoch > 4:
+                raise ValueError("there are four epochs")
+
+    data = torch.arange(6)
+    batches = Batches(torch.utils.data.DataLoader(data, batch_size=2, sampler=Short(data)))
+    with pytest.raises(Refusal, match=r"data does not fit: ValueError.'there are four epochs"), putting_back("data"):
+        batches.load_state_dict({"seed": 0, "epoch": 5, "position": 1, "batches": 3})
+
+
+def test_any_whole_number_is_a_seed_and_small_ones_give_what_they_always_gave():
+    from app.data import Batches
+
+    def shuffled(generator: torch.Generator | None = None) -> torch.utils.data.DataLoader[int]:
+        return torch.utils.data.DataLoader(torch.arange(100), batch_size=100, shuffle=True, generator=generator)
+
+    def first(seed: int) -> tuple[int, ...]:
+        return tuple(next(Batches(shuffled(), seed=seed)).tolist())
+
+    for seed in (4, -4):
+        (straight,) = shuffled(torch.Generator().manual_seed(seed * 1_000_003))
+        assert first(seed) == tuple(straight.tolist())
+    assert len({first(seed) for seed in (2**60, 2**60 + 1, 2**63 - 1, 10**30)}) == 4
+    first(-(2**60))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,12 @@ class TestOpening:
         with pytest.raises(Refusal, match="does not exist"):
             startup.open_store(Task(tmp_path / "absent"))
         assert not (tmp_path / "absent").exists()
+
+    def test_on_a_disk_the_name_of_the_line_is_durable_before_anything_lies_in_it(self, tmp_path, monkeypatch):
+        synced: list[str] = []
+        monkeypatch.setattr(os, "fsync", lambda fd: synced.append(str(Path(f"/proc/self/fd/{fd}").readlink())))
+        startup.open_store(Task(tmp_path))
+        assert synced == [str(tmp_path)]
 
     def test_a_file_in_its_place_is_refused(self, tmp_path):
         (tmp_path / "file").write_text("")

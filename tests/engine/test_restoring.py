@@ -16,9 +16,12 @@ from app.contract import Refusal, Task
 from app.loop.program import Program
 from app.shutdown import Shutdown
 from tests.engine.lines import ORIGIN, Failing, attempt
+from tests.engine.loops import begin
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from app.loop.run import Run
 
 
 @pytest.fixture
@@ -241,6 +244,26 @@ def test_other_groups_of_parameters_are_refused_before_the_model_is_touched(line
     with pytest.raises(Refusal, match=r"groups have \[6\] parameters, this program's \[2, 2\]"):
         restored(line, Program(model=other, optimizer=optimizer))
     assert torch.equal(other[0].weight, before)
+
+
+def test_an_identity_named_as_an_object_of_the_session_does_not_hide_what_that_object_is(tmp_path, monkeypatch):
+    def attempt_with(width: int, steps: int, name: str = "small") -> Run:
+        model = nn.Linear(width, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        known = {"model": name, "optimizer": "mine"}
+        with session(model=model, optimizer=optimizer, total_steps=steps, identity=known, start=begin(tmp_path)) as run:
+            list(run.steps())
+        return run
+
+    with monkeypatch.context() as before:  # as this was until a user's key and an object's were kept apart
+        before.setattr("app.loop.run.of_session", lambda _program, own: own)
+        attempt_with(2, 1)
+    assert attempt_with(2, 2).first_step == 1
+    assert attempt_with(2, 3).first_step == 2
+    with pytest.raises(Refusal, match=r"belongs to something else: the session's model: .* 6 values.* 8 values"):
+        attempt_with(3, 4)
+    with pytest.raises(Refusal, match="model: 'small' in the checkpoint, 'large' here"):
+        attempt_with(2, 4, name="large")
 
 
 def test_another_identity_is_told_before_other_tensors(tmp_path):

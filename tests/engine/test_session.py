@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from app import session
+from app.checkpoint import codec
 from app.contract import Refusal
 from app.loop.run import Run
 from app.shutdown import Shutdown
@@ -84,8 +85,11 @@ def test_a_state_that_cannot_be_saved_is_refused_before_the_first_step(tmp_path)
 
         def load_state_dict(self, state_dict: dict[str, Any]) -> None: ...
 
-    with pytest.raises(TypeError, match="extra/lock"), session(total_steps=1, extra=Odd(), start=begin(tmp_path)):
+    refused = pytest.raises(Refusal, match=r"No checkpoint could be made of this program\. extra/lock: ")
+    with refused as refusal, session(total_steps=1, extra=Odd(), start=begin(tmp_path)):
         pass
+    assert refusal.value.exit_code == 78
+    assert isinstance(refusal.value.__cause__, codec.Unsavable)
 
 
 def test_a_loop_left_early_is_not_marked_as_complete(tmp_path, capfd):

@@ -40,6 +40,17 @@ def test_models_whose_tensors_would_have_one_name_are_refused_naming_both() -> N
         Program(model={"a": net("b", "x"), "a.b": buffered})
 
 
+def test_each_of_several_models_is_asked_for_its_state_as_often_as_one_alone() -> None:
+    def asked(*names: str) -> int:
+        models, times = {name: nn.Linear(1, 1) for name in names}, list[nn.Module]()
+        for model in models.values():
+            model.register_state_dict_pre_hook(lambda module, *_: times.append(module))
+        Program(model=models)
+        return len(times)
+
+    assert asked("a", "b") == 2 * asked("a")
+
+
 def test_models_with_a_dot_in_their_names_are_fine_while_their_tensors_have_names_of_their_own() -> None:
     program = Program(model={"a": net("x"), "a.b": net("x")})
     assert sorted(program.weights()) == ["a.b.x", "a.x"]

@@ -97,7 +97,7 @@ class DirectoryStore:
         with suppress(FileNotFoundError):
             path.unlink()
         with suppress(OSError):  # a shard directory goes with its last shard; on a bucket it never existed
-            if path.parent.parent != self.root:
+            if self.root not in (path.parent, path.parent.parent):
                 path.parent.rmdir()
 
     def _walk(self, directory: Path, prefix: str, found: list[Entry]) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.checkpoint.names import FOLDERS
 from app.checkpoint.storage.directory import DirectoryStore, make_directory
+from app.checkpoint.storage.files import sync_and_close
+from app.checkpoint.storage.medium import Medium, medium_of
+from app.checkpoint.storage.unsynced import open_directory
 from app.contract import Refusal
 from app.place import SCHEME, BucketPath, Place, place_of
 
@@ -62,10 +66,16 @@ def absent(root: Place) -> str:
 
 
 def make_line(line: Place) -> None:
-    """Raises NotADirectoryError for a folder of it whose place is taken: a save would find out hours later."""
+    """On a disk durable, as all that lies in it will be.
+
+    Raises NotADirectoryError for a folder of it whose place is taken: a save would find out hours later.
+    """
     if isinstance(line, BucketPath):
         return  # a bucket has no folders
     make_directory(line)
+    if medium_of(line) is Medium.DISK:
+        with suppress(PermissionError):  # a directory that may be written and not be read cannot be synced
+            sync_and_close(open_directory(line.parent))
     with os.scandir(line) as found:
         for item in found:
             if f"{item.name}/" in FOLDERS and not item.is_dir():

@@ -63,6 +63,12 @@ def test_a_vanished_root_is_an_error_not_an_empty_line(store):
         store.list("checkpoints/")
 
 
+def test_the_lines_own_directory_stays_when_its_last_object_is_deleted(store):
+    (store.root / "latest.json").write_text("{}")
+    store.delete("latest.json")
+    assert store.list("checkpoints/") == []
+
+
 def test_deleting_what_is_gone_is_no_error_and_the_last_shard_takes_its_directory(store):
     store.create("shards/a/000", chunks(b"1"))
     store.delete("shards/a/000")
@@ -226,3 +232,15 @@ def test_a_file_that_ends_up_shorter_than_written_is_an_error(store, monkeypatch
 
 def test_an_ordinary_directory_is_a_disk(tmp_path):
     assert medium_of(tmp_path) is Medium.DISK
+
+
+@pytest.mark.parametrize(
+    "name", ["plain", "with a blank", "prüfung", "back\\slash", "line\nend", "return\rend", "\u2028", "\udcff"]
+)
+def test_a_mounted_bucket_is_known_by_its_type_whatever_its_path_is_called(tmp_path, name):
+    mounts, point = tmp_path / "mountinfo", tmp_path / name
+    told = str(point).replace("\\", "\\134").replace(" ", "\\040").replace("\n", "\\012")
+    lines = ["1 0 0:1 / / rw - ext4 /dev/vda rw", f"2 1 0:2 / {told} rw,nosuid shared:1 - fuse.gcsfuse bucket rw", ""]
+    mounts.write_text("\n".join(lines), errors="surrogateescape")
+    assert medium_of(point / "job-task-0", mounts) is Medium.MOUNT
+    assert medium_of(tmp_path, mounts) is Medium.DISK
