@@ -6,29 +6,25 @@ import os
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from app import logs, provenance
-from app.checkpoint import codec
 from app.checkpoint.line import Line
 from app.checkpoint.writer import Origin
-from app.contract import ExitCode, Reason, Refusal, TaskError
-from app.loop import parts, rng
+from app.contract import ExitCode, Reason, TaskError
+from app.loop import parts, rng, unsaved
 from app.loop.boundaries import Boundaries
 from app.loop.commits import Commits, Statistics
 from app.loop.curve import Curve
 from app.loop.ending import Ending
 from app.loop.gate import Gate, Phase
 from app.loop.hooks import Hooks
-from app.loop.identity import naming, of_session, refuse_another
+from app.loop.identity import of_session
+from app.loop.resuming import resume
 from app.loop.saver import Saver
 from app.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
 
-    import torch
-
-    from app.checkpoint.manifest import Head
-    from app.checkpoint.table import Table
     from app.loop.boundary import Boundary
     from app.loop.curve import Metric
     from app.loop.options import Options
@@ -86,8 +82,8 @@ class Run:
         if self._ending.was_early(self._first):
             self._end = self._first
         self._positions = self._program.positions()
-        self._refuse_what_cannot_be_saved()
-        self._warn_of_what_is_not_saved()
+        unsaved.refuse_what_cannot_be(self._program, self._first)
+        unsaved.tell_of_parameters(self._program)
         commits = Commits(
             line=self._line,
             ledger=self._start.ledger,
@@ -217,55 +213,12 @@ class Run:
         self._ending.leave_stopped()
 
     def _resume(self) -> str | None:
-        def into(head: Head, table: Table) -> Mapping[str, torch.Tensor]:
-            """Identity first: a checkpoint of something else has other tensors as well."""
-            refuse_another(head.name, head.identity, self._identity, fork=self._options.fork)
-            with naming(head.name):
-                return self._program.filled_from(table)
-
-        ahead = self._start.ahead
-        loaded = self._line.resume(ever_committed=self._start.ever_committed, into=into, ahead=ahead)
-        if ahead is not None:
-            ahead.drop()
-        if loaded is None:
+        found = resume(self._program, self._line, self._start, self._identity, fork=self._options.fork)
+        if found is None:
             return None
-        name = str(loaded.name)
-        with naming(name):
-            self._program.restore(loaded.state)
-        self._generators = loaded.state["rng"]
-        self._first = self._step = loaded.head.step
-        self._start.ledger.resumed(name, self._first)
-        left_at = self._start.left_at_step
-        lost = {} if left_at is None else {"lost_steps": max(0, left_at - self._first)}
-        logs.info(f"Resuming from checkpointed step {self._first}.", step=self._first, checkpoint=name, **lost)
-        provenance.tell_differences(loaded.head.environment)
-        return name
-
-    def _refuse_what_cannot_be_saved(self) -> None:
-        try:
-            parts.encode(self._program, self._program.capture(self._first))
-        except codec.Unsavable as error:
-            raise Refusal(f"No checkpoint could be made of this program. {error}. Nothing was written.") from error
-
-    def _warn_of_what_is_not_saved(self) -> None:
-        if lost := self._program.unsaved_parameters():
-            more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-            logs.warning(
-                f"The optimizer updates {lost[0]}{more}, of which no model given to the session knows. They are not "
-                "saved, and begin anew when the run is resumed. Make them parameters of a model, or give the model "
-                "they belong to as well: model={...}."
-            )
-
-    def _warn_of_data_drawn_before(self) -> None:
-        now = self._program.positions()
-        moved = [key for key, before in self._positions.items() if _differs(before, now.get(key))]
-        if moved:
-            logs.warning(
-                f"{moved[0]}= has moved between the beginning of the session and its first step, as it does in "
-                "zip(batches, run.steps()) or with a batch that is fetched ahead. What was fetched and not yet used is "
-                "not saved, so a resumed run would train on other batches. Fetch each step's data in its body: "
-                "next(batches)."
-            )
+        self._generators = found.generators
+        self._first = self._step = found.step
+        return found.name
 
     def _at_boundary(self, step: int) -> None:
         self._step = step
@@ -275,7 +228,7 @@ class Run:
             rng.restore(self._generators)  # whatever was drawn since the session began was drawn the first time too
         self._live(self._boundaries).pass_one(step, self._watchdog.median_step_s)
         if step == self._first:
-            self._warn_of_data_drawn_before()
+            unsaved.tell_of_data_drawn_before(self._program, self._positions)
             self._begin()
 
     def _begin(self) -> None:
@@ -296,11 +249,3 @@ class Run:
         if part is None:
             raise RuntimeError("A session is a context manager: with session(...) as run:")
         return part
-
-
-def _differs(before: Any, now: Any) -> bool:
-    """Of positions that can be compared: one with tensors in it cannot."""
-    try:
-        return bool(before != now)
-    except (RuntimeError, ValueError, TypeError):
-        return False
