@@ -77,7 +77,15 @@ def begin(task: Task, store: Store, clock: Clock = REAL, ahead: Prefetch | None 
 
 def finished(task: Task, store: Store, total_steps: int) -> dict[str, Any] | None:
     """What done.json says if the line has reached `total_steps` already, or finished early when so many were asked."""
-    done = _writing(task.line, lambda: line.finished(store), REAL)
+    return _if_of(_writing(task.line, lambda: line.finished(store), REAL), total_steps)
+
+
+def finished_as_read(store: Store, total_steps: int, clock: Clock) -> dict[str, Any] | None:
+    """The same once the line was written to: what cannot be read then is trouble that may pass."""
+    return _if_of(patiently(lambda: line.finished(store), "Reading done.json", sleep=clock.sleep), total_steps)
+
+
+def _if_of(done: dict[str, Any] | None, total_steps: int) -> dict[str, Any] | None:
     if done is None:
         return None
     return done if done["step"] >= total_steps or done.get("total_steps") == total_steps else None

@@ -41,7 +41,7 @@ class Ending:
         """Whether the line says that the work, of as many steps as are asked for now, was complete at `step`."""
         if step == 0:
             return False
-        done = startup.finished(self.start.task, self.start.store, self.total_steps)
+        done = startup.finished_as_read(self.start.store, self.total_steps, self.start.clock)
         return done is not None and done["step"] == step
 
     def in_ledger(self, code: int, reason: Reason) -> None:
