@@ -9,6 +9,7 @@ from app.checkpoint.shards.values import lies_plainly
 from app.checkpoint.skeleton import UNREAD
 from app.checkpoint.table import Place
 from app.contract import Refusal
+from app.loop import own_ways
 from app.loop.restoring import form, numbered, refuse_another_model
 
 if TYPE_CHECKING:
@@ -37,20 +38,9 @@ def of_model(key: str, model: nn.Module, values: Mapping[str, torch.Tensor], sav
     here = {name: form(value) for name, value in values.items()}
     there = {name: (place.dtype, place.shape) for name, place in places.items()}
     unread = {name: here[name] for name, value in _items(saved) if value is UNREAD and name in here}
-    refuse_another_model(key, here, there | unread, may_grow(model, values))
-    own = {id(tensor) for tensor in _plainly_loaded(model)}
-    return [(places[name].path, value) for name, value in values.items() if id(value) in own and name in places]
-
-
-def may_grow(model: nn.Module, values: Mapping[str, torch.Tensor]) -> set[str]:
-    """Buffers of modules that load their state in a way of their own: it may give them another shape.
-
-    As that of torch's observers, whose limits are empty until they have seen a tensor.
-    """
-    import torch
-
-    own = {id(tensor) for tensor in _plainly_loaded(model)}
-    return {name for name, value in values.items() if type(value) is torch.Tensor and id(value) not in own}
+    plain = own_ways.plainly_loaded(model)
+    refuse_another_model(key, here, there | unread, own_ways.may_grow(values, plain))
+    return [(places[name].path, value) for name, value in values.items() if id(value) in plain and name in places]
 
 
 def of_optimizer(key: str, optimizer: Optimizer | Stateful, saved: Any) -> Claims:
@@ -98,31 +88,3 @@ def apart(claims: Claims) -> dict[str, torch.Tensor]:
 def _items(values: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(values, Mapping):
         yield from cast("Mapping[Any, Any]", values).items()
-
-
-def _plainly_loaded(model: nn.Module) -> Iterator[torch.Tensor]:
-    """Tensors of the modules that torch's own code loads, without hooks."""
-    if _has_its_own_way(model):
-        return
-    yield from model.parameters(recurse=False)
-    yield from model.buffers(recurse=False)
-    for child in model.children():
-        yield from _plainly_loaded(child)
-
-
-def _has_its_own_way(module: nn.Module) -> bool:
-    from torch import nn
-
-    kind, own = type(module), vars(module)
-    return (
-        any(own.get(name) for name in _HOOKS)
-        or any(name in own for name in (*_WHOLE, *_EACH))
-        or any(getattr(kind, name) is not getattr(nn.Module, name) for name in _WHOLE)
-        or not all(getattr(kind, name).__module__.startswith("torch.nn.modules.") for name in _EACH)
-    )
-
-
-_HOOKS = ("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "_state_dict_hooks", "_state_dict_pre_hooks")
-_WHOLE = ("load_state_dict", "state_dict")
-_EACH = ("_load_from_state_dict", "_save_to_state_dict")
-"""Methods that a module may replace; torch's own replace the last two, for buffers that older versions lacked."""

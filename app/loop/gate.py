@@ -83,8 +83,8 @@ class Gate(Generic[B]):
 
     def enter_update(self) -> None:
         """Training thread, from the optimizer's pre-hook: parameters change next. A stop that saves holds them here."""
-        if os.getpid() != self._pid:
-            return  # a forked child: who would open the gate is not there, and nothing of its is saved
+        if self._is_a_childs():
+            return
         with self._changed:
             self._take_back()
             self._hold()
@@ -93,8 +93,8 @@ class Gate(Generic[B]):
 
     def wait_if_held(self) -> None:
         """Training thread, in other long loops: no use in going on while a stop saves."""
-        if os.getpid() != self._pid:
-            return  # a forked child: who would open the gate is not there, and nothing of its is saved
+        if self._is_a_childs():
+            return
         with self._changed:
             if not self._reading:
                 self._take_back()  # its word is waited for
@@ -169,6 +169,10 @@ class Gate(Generic[B]):
                     self._phase = Phase.DIRTY
                 self._changed.notify_all()
             return False
+
+    def _is_a_childs(self) -> bool:
+        """In a forked child who would open the gate is not there, and nothing of its is saved."""
+        return os.getpid() != self._pid
 
     def _is_proven(self, boundary: B) -> bool:
         try:

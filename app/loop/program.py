@@ -8,7 +8,6 @@ and optimizer state, which change behind the optimizer's gate, and gradients tha
 from __future__ import annotations
 
 import copy
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app.checkpoint import skeleton
@@ -236,8 +235,7 @@ class Program:
         self._refuse_other_subjects(state)
         for key, model in self.models.items():
             with putting_back(key):
-                may_grow = partial(filling.may_grow, model)
-                load_model(key, model, state[key], state.get("versions", {}).get(key), may_grow)
+                load_model(key, model, state[key], state.get("versions", {}).get(key))
         for key, each in self.schedulers.items():
             with putting_back(key):
                 each.load_state_dict(state[key])

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from app.contract import Refusal, TaskError
-from app.loop import module_versions
+from app.loop import module_versions, own_ways
 from app.loop.accumulation import parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Generator, Mapping
+    from collections.abc import Container, Generator, Mapping
 
     import torch
     from torch import nn
@@ -89,11 +89,8 @@ def load_model(
     model: nn.Module,
     saved: dict[str, Any],
     versions: Mapping[str, Any] | None,
-    may_grow: Callable[[Mapping[str, torch.Tensor]], Container[str]],
 ) -> None:
     """`versions` of its modules (module_versions.py); None: an older checkpoint, which did not tell.
-
-    may_grow: which of the model's tensors may take another shape as they are loaded; asked where a shape differs.
 
     Raises Refusal, again: not every state that is loaded was compared before it was read.
     """
@@ -102,7 +99,7 @@ def load_model(
     ours, theirs = ({name: form(value) for name, value in each.items()} for each in (here, there))
     as_they_were = ours == theirs
     if not as_they_were:
-        refuse_another_model(key, ours, theirs, may_grow(here))
+        refuse_another_model(key, ours, theirs, own_ways.may_grow(here, own_ways.plainly_loaded(model)))
     own = {name: here[name] for name, value in there.items() if _is_memory_of(here[name], value)}
     found = {**saved, **own}  # a tensor copied onto itself is not copied
     model.load_state_dict(found if versions is None else module_versions.carried(model, found, versions))
